@@ -1,8 +1,4 @@
-"""Report the Pareto front of RAM and time for `plan --pareto`: its record, table rows and sentences.
-
-In: the Pareto-optimal plans, the plans by other strategies for the same network, limits. Out: a dict of plain values; table
-cells and sentences made from it. RAM and time that others published for the same network come from published.json.
-"""
+"""Report the Pareto front of RAM and time for `plan --pareto`, beside published results: its record, rows and sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, api
+from .. import api
 from ..api import results
 from ..codegen import constant_bytes
 from ..devices import Device
@@ -25,8 +21,7 @@ from ..planning.fuse.row_schedule import plan_macs
 from ..planning.kernels.cycles import cycles_to_compare
 from ..simulate.instruction_timing import milliseconds
 from .columns import clean, rounded
-from .record import Record, foreseen, overhead
-from .schema import VERSION
+from .record import Record, foreseen, head, overhead
 from .words import without_text
 
 FIGURES = Path(__file__).with_name("published.json")  # fingerprint of a network -> its published figures
@@ -73,37 +68,17 @@ def front_record(
     kept = dict[tuple[Graph, tuple[str, ...]], int]()  # constants depend on the kernels, not on stages and addresses
 
     def point(plan: Plan, cycles: float) -> Record:
-        cost, executed, known = _work(plan) if by_work else cycles, sum(plan_macs(plan)), foreseen(plan, device)
-        if (plan.graph, plan.variants) not in kept:
-            kept[plan.graph, plan.variants] = constant_bytes(plan)
-        constants = kept[plan.graph, plan.variants]
-        over = [limits.ram_excess(plan.arena), limits.latency_excess(known["cycles_at_least"])]
-        over += [] if limits.flash is None else [max(0, constants - limits.flash)]
-        return {
-            "macs": executed,
-            "mac_overhead": overhead(executed, network_macs),
-            "arena": sum(plan.arena.values()),
-            "gap": plan.gap,
-            "constants": constants,
-            "slowdown": round(cost / unit, 4) if unit else 1.0,
-            **known,
-            "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
-            "layers": [
-                {"step": step, "name": plan.graph.ops[index].name, "live": live}
-                for step, (stage, live) in enumerate(zip(plan.stages, map(plan.live, range(len(plan.stages))), strict=True))
-                for index in stage.ops
-            ],
-        }
+        kernels = plan.graph, plan.variants
+        kept[kernels] = constants = kept[kernels] if kernels in kept else constant_bytes(plan)
+        slowdown = round((_work(plan) if by_work else cycles) / unit, 4) if unit else 1.0
+        return _point(plan, limits, device, constants=constants, slowdown=slowdown, network_macs=network_macs)
 
     points = list(map(point, plans, cycles))
     others = [
         {"schedule": name} | ({"reason": plan.why} if isinstance(plan, CompileError) else point(plan, cycles_of(plan)))
         for name, plan in (standing or {}).items()
     ]
-    return {
-        "tinyweave": __version__,
-        "schema": VERSION,
-        "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
+    return head(model, io=model.io) | {
         "device": device.name if device else None,
         "core": core,
         "cycles_of": None if by_work else like,
@@ -116,6 +91,28 @@ def front_record(
         "by_flash": [each for each in map(point, by_flash, map(cycles_of, by_flash)) if each not in points],
         "schedules": others,
         "published": [_at_clock(figure, device) for figure in published(model.original)],
+    }
+
+
+def _point(plan: Plan, limits: Limits, device: Device | None, *, constants: int, slowdown: float, network_macs: int) -> Record:
+    """Return the record of one plan of the front; `slowdown` is relative to the fastest plan."""
+    executed, known = sum(plan_macs(plan)), foreseen(plan, device)
+    over = [limits.ram_excess(plan.arena), limits.latency_excess(known["cycles_at_least"])]
+    over += [] if limits.flash is None else [max(0, constants - limits.flash)]
+    return {
+        "macs": executed,
+        "mac_overhead": overhead(executed, network_macs),
+        "arena": sum(plan.arena.values()),
+        "gap": plan.gap,
+        "constants": constants,
+        "slowdown": slowdown,
+        **known,
+        "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
+        "layers": [
+            {"step": step, "name": plan.graph.ops[index].name, "live": plan.live(step)}
+            for step, stage in enumerate(plan.stages)
+            for index in stage.ops
+        ],
     }
 
 

@@ -30,7 +30,7 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
     """Return the record of `quantize`, a dict for json.dumps; `out` is the path of the written file, None if there is none."""
     graph, near, mixed = done.model.original, done.fidelity, done.precision
     said = ("sqnr_db", "int8_sqnr_db", "saved")
-    return head(done.model, len(graph.ops)) | {
+    return head(done.model, ops=len(graph.ops)) | {
         "out": str(out) if out else None,
         "bytes": {"float": done.float_bytes, "int8": len(done.file)},
         "inputs": [_edge(done, name) for name in graph.inputs],

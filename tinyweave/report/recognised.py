@@ -1,8 +1,4 @@
-"""Draw how well a network recognises sounds: a confusion matrix, and its scores over a recording. Out: an SVG as text.
-
-In the matrix, rows are true classes and columns predicted classes. For the recording, there are its waveform, below it the
-scores of each class over time as shades of grey, and a line at each detected word.
-"""
+"""Draw how well a network recognises sounds as an SVG: a confusion matrix, and its scores and words over a recording."""
 
 from __future__ import annotations
 

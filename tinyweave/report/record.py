@@ -52,62 +52,17 @@ def record(
     layers = plan_layers(plan, core, *took) if plan else graph_layers(graph)
     cycles = profile.cycles if profile else None
     summit = peak(layers)
-    arena = sum(plan.arena.values()) if plan else None
     limits = limits or Limits()
-    memories = limits.memories(plan.arena) if plan else None
     beside = api.row_source_bytes(model, row_source) if row_source else None
-    rest = (profile.static + profile.stack if profile else 0) + (beside or 0)
     executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
-    whole_flash = profile.flash + (row_source_flash or 0) if profile else None
     boards = api.boards_that_fit(profile, beside or 0, row_source_flash or 0) if profile else ()
-    needed = api.estimate_flash(plan, device) if plan else None
-    estimate = needed if needed and not profile else None
-    too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
-    over = {
-        "ram": limits.ram_excess(plan.arena, rest) if plan else None,
-        "flash": estimate.excess(limits.flash) if estimate else _excess(whole_flash, limits.flash),
-        "latency_ms": None if too_long is None else math.ceil(too_long * 1e3) / 1e3,
-    }
-    is_open = estimate is not None and limits.flash is not None and over["flash"] is None
-    is_open |= plan is not None and limits.latency_ms is not None and too_long is None
-    return {
-        "tinyweave": __version__,
-        "schema": VERSION,
-        "model": {
-            "name": model.name,
-            "file": model.path.name,
-            "sha256": model.sha256,
-            "io": model.io,
-            "layout": model.layout,
-            "ops": len(graph.ops),
-            "inputs": _tensors(graph, graph.inputs),
-            "outputs": _tensors(graph, graph.outputs),
-        },
+    ram, flash = _ram(plan, profile, beside), _flash(plan, profile, device, row_source_flash)
+    edges = {"inputs": _tensors(graph, graph.inputs), "outputs": _tensors(graph, graph.outputs)}
+    return head(model, io=model.io, layout=model.layout, ops=len(graph.ops), **edges) | {
         "device": device and {key: getattr(device, key) for key in ("name", "core", "clock_hz", "ram", "flash")},
-        "limits": {
-            "ram": sum(memories.values()) if memories else limits.ram,
-            "memories": dict(memories) if memories else None,
-            "flash": limits.flash,
-            "latency_ms": limits.latency_ms,
-        },
-        "excess": over,
-        "fits": results.verdict(over.values(), is_open=is_open),
-        "ram": {
-            "total": profile.ram + (beside or 0) if profile else None,
-            "arena": arena,
-            "memories": dict(plan.arena) if plan else None,
-            **_of(profile, "static", "stack"),
-            "row_source": beside,
-            "streamed_inputs": list(plan.streamed_inputs) if plan else None,
-            "streamed_outputs": list(plan.streamed_outputs) if plan else None,
-        },
-        "flash": {
-            "total": whole_flash,
-            "constants": needed.constants if needed else None,
-            "estimate": [estimate.lower_bound, estimate.upper_bound] if estimate else None,
-            **_of(profile, "weights", "tables", "code"),
-            "row_source": row_source_flash,
-        },
+        **_within(plan, profile, device, limits, flash=flash["total"], beside=beside or 0),
+        "ram": ram,
+        "flash": flash,
         "macs_original": macs_original(model.original),
         "macs": executed,
         "fast_macs": sum(layer.macs for layer in layers if layer.fast) if plan and core else None,
@@ -120,25 +75,14 @@ def record(
         "energy_mj": _energy_mj(profile, device),
         **_of(profile, "core", "compiler"),
         "plain_c": list(profile.foreign) if profile else None,
-        "plan": {
-            "steps": len(plan.stages) if plan else None,
-            "objective": plan.objective or None if plan else None,
-            **_of(plan, "lower_bound", "optimal", "gap"),
-            "channels_once": dict(plan.channels_once) if plan else None,
-            **foreseen(plan, device),
-            "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
-        },
+        "plan": _planned(plan, device),
         "advice": None,
         "remedies": None,
         "least": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(boards, key=lambda board: board.ram)] if profile else None,
-        "room": _room(profile.ram + (beside or 0), whole_flash)
-        if profile and whole_flash is not None
-        else _room(arena or 0, estimate.upper_bound)
-        if estimate
-        else None,
+        "room": _room(ram["total"] or ram["arena"], flash["total"] or flash["estimate"][1]) if plan or profile else None,
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
@@ -147,6 +91,67 @@ def record(
         "steps": _steps(plan, profile) if plan and profile else None,
         "stream_time": stream_record(model),
     }
+
+
+def _planned(plan: Plan | None, device: Device | None) -> Record:
+    return {
+        "steps": len(plan.stages) if plan else None,
+        "objective": plan.objective or None if plan else None,
+        **_of(plan, "lower_bound", "optimal", "gap"),
+        "channels_once": dict(plan.channels_once) if plan else None,
+        **foreseen(plan, device),
+        "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
+    }
+
+
+def _ram(plan: Plan | None, profile: results.Profile | None, beside: int | None) -> Record:
+    """Return the bytes of RAM by part; `beside` are those of a row source."""
+    return {
+        "total": profile.ram + (beside or 0) if profile else None,
+        "arena": sum(plan.arena.values()) if plan else None,
+        "memories": dict(plan.arena) if plan else None,
+        **_of(profile, "static", "stack"),
+        "row_source": beside,
+        "streamed_inputs": list(plan.streamed_inputs) if plan else None,
+        "streamed_outputs": list(plan.streamed_outputs) if plan else None,
+    }
+
+
+def _flash(plan: Plan | None, profile: results.Profile | None, device: Device | None, row_source: int | None) -> Record:
+    """Return the bytes of Flash by part, estimated if there is no profile; `row_source` are those of a row source."""
+    need = api.estimate_flash(plan, device) if plan else None
+    return {
+        "total": profile.flash + (row_source or 0) if profile else None,
+        "constants": need.constants if need else None,
+        "estimate": [need.lower_bound, need.upper_bound] if need and not profile else None,
+        **_of(profile, "weights", "tables", "code"),
+        "row_source": row_source,
+    }
+
+
+def _within(
+    plan: Plan | None, profile: results.Profile | None, device: Device | None, limits: Limits, *, flash: int | None, beside: int
+) -> Record:
+    """Return the limits, the excess over each, and whether all are kept; `flash` is what a build takes, or None."""
+    memories = limits.memories(plan.arena) if plan else None
+    rest = (profile.static + profile.stack if profile else 0) + beside
+    estimate = api.estimate_flash(plan, device) if plan and not profile else None
+    cycles = profile.cycles if profile else None
+    too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
+    over = {
+        "ram": limits.ram_excess(plan.arena, rest) if plan else None,
+        "flash": estimate.excess(limits.flash) if estimate else _excess(flash, limits.flash),
+        "latency_ms": None if too_long is None else math.ceil(too_long * 1e3) / 1e3,
+    }
+    is_open = estimate is not None and limits.flash is not None and over["flash"] is None
+    is_open |= plan is not None and limits.latency_ms is not None and too_long is None
+    allowed = {
+        "ram": sum(memories.values()) if memories else limits.ram,
+        "memories": dict(memories) if memories else None,
+        "flash": limits.flash,
+        "latency_ms": limits.latency_ms,
+    }
+    return {"limits": allowed, "excess": over, "fits": results.verdict(over.values(), is_open=is_open)}
 
 
 def unsupported_records(errors: Sequence[CompileError]) -> list[Record]:
@@ -317,10 +322,10 @@ def overhead(executed: int, network_macs: int) -> float | None:
     return math.ceil(executed / network_macs * 10_000 - 1e-6) / 10_000 if network_macs else None
 
 
-def head(model: results.Model, ops: int | None = None) -> Record:
-    """Return the first keys of a record: versions of tinyweave and of the schema, and name, file and hash of the model."""
+def head(model: results.Model, **more: Any) -> Record:
+    """Return the first keys of a record: versions of tinyweave and of the schema, and the model, with the keys `more`."""
     named = {"name": model.name, "file": model.path.name, "sha256": model.sha256}
-    return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
+    return {"tinyweave": __version__, "schema": VERSION, "model": named | more}
 
 
 def explained(model: results.Model, plan: Plan, tensor: str, device: Device | None) -> Explanation:
@@ -339,7 +344,7 @@ def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
     """Return the record of `reorder`: the file's order and the best order, with the live tensors of each step."""
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
-    return head(done.model, len(graph.ops)) | {
+    return head(done.model, ops=len(graph.ops)) | {
         "count": done.count,
         "lower_bound": done.best.lower_bound,
         "optimal": True if not done.best.gap else None,

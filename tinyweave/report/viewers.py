@@ -1,8 +1,7 @@
 """Convert a record for other programs: a trace for Perfetto and Chrome, and node data for Model Explorer.
 
-An event of the trace lasts as long as its layer is estimated to run on the device, in microseconds. If the clock is unknown,
-one cycle lasts a microsecond; if the cycles are unknown too, one instruction. In the node data, a layer is named by its output
-tensors.
+An event of the trace lasts as long as its layer is estimated to run, in microseconds, cycles or, if both are unknown,
+instructions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Write a report as one HTML file that works without a network.
-
-In: records that `plan`, `profile` and `deploy` print, and further records of the same models. Out: HTML, made of page.html,
-page.css, the scripts and the records. The scripts draw the records. The sentences are those of the terminal, and are added
-here.
-"""
+"""Write a report, made of page.html, page.css, the scripts and the records, as one HTML file that works without a network."""
 
 from __future__ import annotations
 
