@@ -73,6 +73,11 @@ void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
  * range of whole rows to sums[kept[1]], which row 0 sets up, and writes out with the last row. */
 void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
+/* The three forms of the int8 kernel with the Arm DSP extension. */
+void tw_mean_s8_dsp(const tw_mean *p, const void *in, void *out);
+void tw_mean_s8_dsp_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
+void tw_mean_s8_dsp_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
 /* The three forms of the int8 kernel with the Arm MVE extension. */
 void tw_mean_s8_mve(const tw_mean *p, const void *in, void *out);
 void tw_mean_s8_mve_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
