@@ -255,7 +255,7 @@ class PathSearch:
 
         An option is a choice of scratch size and tile widths. More scratch or wider tiles let the stage run faster in more RAM.
         """
-        (begin, end), fewer = self._span(edge), self._fewer(edge)
+        begin, end, fewer = self._stage(edge)
         tiles, size = self.stages.tiles_of(edge), int(self.stages.tile_bytes[edge])
         shared = overlap_in_stage(self.problem, begin, end, {self.last_step[number]: self.tiles[number] for number in tiles})
         least_scratch = max(min(kernel.scratch for kernel in self.usable[step]) for step in range(begin, end))
@@ -282,17 +282,10 @@ class PathSearch:
             ]
         )
 
-    def _span(self, edge: int) -> tuple[int, int]:
-        stage = self.stages.stage[edge]
-        return int(self.stages.begin[stage]), int(self.stages.end[stage])
-
-    def _fewer(self, edge: int) -> dict[int, int]:
-        """Return the steps whose op computes only some rows of its output, in the fused stage that `edge` stands for.
-
-        Returns:
-            step -> number of rows to compute, for each op whose output is read only in part within the stage.
-        """
-        return self.stages.fewer(int(self.stages.stage[edge]))
+    def _stage(self, edge: int) -> tuple[int, int, dict[int, int]]:
+        """Return the fused stage of an edge: its steps [begin, end), and step -> rows to compute, if these are not all."""
+        stage = int(self.stages.stage[edge])
+        return int(self.stages.begin[stage]), int(self.stages.end[stage]), self.stages.fewer(stage)
 
     def _option(self, edge: int, byte_limit: int) -> Option:
         """Return the fastest option (scratch size and tile widths) of the fused stage of `edge` within `byte_limit` bytes.
@@ -312,7 +305,7 @@ class PathSearch:
         if edge >= len(self.stages.stage):
             return self.unfused[edge - len(self.stages.stage)]
         more_bytes, stage_cycles, scratch, tile_bytes = self._option(edge, byte_limit)
-        (begin, end), fewer = self._span(edge), self._fewer(edge)
+        begin, end, fewer = self._stage(edge)
         level = int(np.searchsorted(self.scratch_sizes, scratch))
         cycles, tiles = dict[int, Cycles](), list[Tile]()
         for number in self.stages.tiles_of(edge):
@@ -326,11 +319,11 @@ class PathSearch:
             ]
             cycles |= dict(zip(range(tile.first, last + 1), of_ops, strict=False))
         cycles |= {step: self._row_cycles(step, fewer.get(step, ALL)) for step in range(begin, end) if step not in cycles}
-        names = tuple(_fastest(self.usable[step], cycles[step], scratch) for step in range(begin, end))
+        names = tuple(_fastest_kernel(self.usable[step], cycles[step], scratch) for step in range(begin, end))
         return ChosenStage(int(self.min_bytes[edge]) + more_bytes, stage_cycles, self.order[begin:end], tuple(tiles), names)
 
 
-def _fastest(kernels: Sequence[Kernel], cycles: Cycles, scratch: int) -> str:
+def _fastest_kernel(kernels: Sequence[Kernel], cycles: Cycles, scratch: int) -> str:
     """Return the name of the fastest kernel that needs at most `scratch` bytes; ties are broken by less scratch."""
     pairs = zip(kernels, cycles, strict=True)
     return min((taken, kernel.scratch, kernel.name) for kernel, taken in pairs if kernel.scratch <= scratch)[2]
