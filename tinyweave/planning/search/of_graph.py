@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
@@ -12,7 +11,7 @@ from ..fuse.row_access import RowGraph, recomputed_macs, row_bytes, tile_accesse
 from ..fuse.row_schedule import is_fused
 from ..liveness import Life, lifetimes
 from ..plan import Stage, Tile
-from .problem import NEVER, CostKey, Problem, ProblemOp, ProblemTensor, TileCandidate, TileCost
+from .problem import NEVER, Problem, ProblemOp, ProblemTensor, TileCandidate
 from .stage_cycles import StageCycles
 from .tiles import NARROWEST, numbered, tensor_numbers, tile_candidates
 
@@ -55,18 +54,8 @@ def problem_of(
         bool(cycles_of.core),
         None if partition is None else tuple(accumulate(len(stage.ops) for stage in partition)),
         {},
-        partial(_tile_cost, cycles_of, tiles, [each.bytes for of in candidates for each in of]),
+        partial(cycles_of.tile_cost, tiles, [each.bytes for of in candidates for each in of]),
     )
-
-
-def _tile_cost(cycles_of: StageCycles, tiles: Sequence[Tile], sizes: Sequence[int], key: CostKey) -> TileCost:
-    """Return the cost of a tile candidate. `tiles` are all candidates, `sizes` the bytes of their buffers."""
-    number, cols, rows = key
-    tile, size = tiles[number], sizes[number]
-    if cols != tile.cols:
-        tile = replace(tile, cols=cols)
-        size = tile_buffer_bytes(cycles_of.row_graph, tile)
-    return size, cycles_of.in_tile(tile, None if rows < 0 else rows)
 
 
 def _tensors(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,10 +11,10 @@ from weakref import WeakKeyDictionary
 from ...ir import Graph, Op
 from ...kernels.layer_cycles import NEXT_ROW, Extent, FlashReads, cut, layer_cycles
 from ...kernels.table import BY_NAME
-from ..fuse.row_access import RowGraph, tile_spans
+from ..fuse.row_access import RowGraph, tile_buffer_bytes, tile_spans
 from ..kernels.cycles import accumulating_calls, lengths
 from ..plan import Tile
-from .problem import Cycles, Kernel
+from .problem import CostKey, Cycles, Kernel, TileCost
 
 Lengths = tuple[tuple[int, int], ...]  # (rows or columns per call, number of such calls)
 # graph -> (core, Flash) -> (op, kernel, part of its output) -> cycles of a call; shared by all path searches of a graph
@@ -106,17 +107,21 @@ class StageCycles:
             return self._calls(index, accumulating_calls(row_graph, index))
         return self._calls(index, [((1, row_graph.graph.output(row_graph.graph.ops[index]).shape[2]), 1)])
 
-    def in_tile(self, tile: Tile, rows: int | None = None) -> tuple[Cycles, ...]:
-        """Return the cycles of each op of a tile, for each of its usable kernels.
-
-        `rows` is how many rows of the last op's output are computed in total, None for all.
-        """
-        down, across = self._lengths_of(tile, 0, tile.rows, rows), self._lengths_of(tile, 1, tile.cols, None)
-        keys = [(self._alike[index], down[index], across[index]) for index in tile.ops]
-        for index, key in zip(tile.ops, keys, strict=True):  # tiles that share their last ops share these
-            if key not in self._within:
-                self._within[key] = self._calls(index, _calls_of(*key[1:]))
-        return tuple(map(self._within.__getitem__, keys))
+    def tile_cost(self, tiles: Sequence[Tile], sizes: Sequence[int], key: CostKey) -> TileCost:
+        """Return the cost of a tile candidate. `tiles` are all candidates, `sizes` the bytes of their buffers."""
+        number, cols, rows = key
+        tile, size = tiles[number], sizes[number]
+        if cols != tile.cols:
+            tile = replace(tile, cols=cols)
+            size = tile_buffer_bytes(self.row_graph, tile)
+        down, across = self._lengths_of(tile, 0, tile.rows, None if rows < 0 else rows), self._lengths_of(tile, 1, cols, None)
+        cycles = list[Cycles]()
+        for index in tile.ops:  # tiles that share their last ops share these
+            part = self._alike[index], down[index], across[index]
+            if part not in self._within:
+                self._within[part] = self._calls(index, _calls_of(down[index], across[index]))
+            cycles.append(self._within[part])
+        return size, tuple(cycles)
 
     def _lengths_of(self, tile: Tile, axis: int, step: int, rows: int | None) -> dict[int, Lengths]:
         known: dict[Any, dict[int, Lengths]] = self.row_graph.known_lengths
