@@ -245,8 +245,16 @@ class PlanSpaces:
         cycles_of = stage_cycles_of(
             graph, order, shared, kernels=kernel_set, streams=self.streams, overlap=overlap, has_cycles=has_cycles
         )
-        search, more = PathSearch(problem_of(cycles_of, order, shared.owner, **fusion)), (nested, overlap, self.fast)
-        return PlanSpace(search, cycles_of, kernel_set, self.streams, *more, channels_once)
+        return PlanSpace(
+            PathSearch(problem_of(cycles_of, order, shared.owner, **fusion)),
+            cycles_of,
+            kernel_set,
+            self.streams,
+            nested=nested,
+            overlap=overlap,
+            fast=self.fast,
+            channels_once=channels_once,
+        )
 
     def _whole(self, kernel_set: KernelSet) -> list[PlanSpace]:
         """Return plan spaces without fusion: `layer`, and one for each searched order of the ops, with nested tensors.
@@ -282,11 +290,10 @@ class PlanSpaces:
                 yield self._space(kernel_set, graph, order, aliases, budget=budget - macs(graph) + work, channels_once=once)
 
     def _of_baseline(self, kernel_set: KernelSet, strategy: str, budget: int) -> list[PlanSpace]:
-        """Return the plan spaces with the fused stages of a published planner, or unfused ones if their RAM is not larger.
+        """Return the plan spaces with the fused stages of a published planner, or unfused ones that need no more RAM.
 
-        The RAM is `least_ram`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with
-        fused stages are returned even if they save no RAM. `budget` is the number of multiply-accumulates that fused stages may
-        recompute.
+        The RAM is `least_ram`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with fused stages
+        are returned even if they save no RAM. `budget` is the number of multiply-accumulates that fused stages may recompute.
 
         Raises:
             CompileError: the plan streams, but this strategy has no fused stages for the network.
