@@ -327,8 +327,8 @@ def headers(folder: Path) -> list[Path]:
     streams: dict[str, Any] = {"vww": {"stream_inputs": True}, "wake": {"stream_time": 1}, "seg": {"stream_outputs": True}}
     names = ("digits", "kws", "network", *streams)
     for name in names:
-        tw.compile(f"{name}.tflite", "nrf52840", folder=folder / name, **streams.get(name, {}))
-    tw.compile("kws.tflite", "stm32f746", folder=folder / "memories")
+        tw.compile(f"{name}.tflite", "nrf52840", out=folder / name, **streams.get(name, {}))
+    tw.compile("kws.tflite", "stm32f746", out=folder / "memories")
     for name, text in {**log_mel(16000).c_files(), **c_files()}.items():
         (folder / name).write_text(text)
     return [folder, *(folder / name for name in (*names, "memories"))]

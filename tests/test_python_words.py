@@ -72,7 +72,7 @@ def test_a_module_is_quantised_at_once_and_the_result_is_a_model(tmp_path: Path)
     assert {result.file for result in results} == {by_hand.file}
     planned = tw.plan(results[0])
     assert planned.arena == tw.plan(results[0].model).arena
-    assert [path.read_bytes() for path in tw.compile(results[0], folder=tmp_path / "a", planned=planned).files]
+    assert [path.read_bytes() for path in tw.compile(results[0], out=tmp_path / "a", planned=planned).files]
 
 
 @pytest.mark.parametrize("verb", [tw.plan, tw.verify, tw.reorder, lambda model: tw.quantize(model, np.zeros((2, 6)))])

@@ -92,18 +92,18 @@ def test_verify_compares_with_the_original_network(tmp_path: Path) -> None:
 
 
 def test_the_header_defines_window_hop_and_calls(wake: Path, tmp_path: Path) -> None:
-    tw.compile(wake, folder=tmp_path, stream_time=3)
+    tw.compile(wake, out=tmp_path, stream_time=3)
     header = (tmp_path / "wake.h").read_text()
     for line in ("WINDOW_FRAMES 16", "HOP_FRAMES 3", "CALLS_UNTIL_FULL 6", "INPUT_0_SHAPE {1, 3, 1, 8}"):
         assert f"#define WAKE_{line}\n" in header
     assert "zero points. From call number CALLS_UNTIL_FULL on" in header
-    tw.compile(wake, folder=tmp_path)
+    tw.compile(wake, out=tmp_path)
     assert "FRAMES" not in (tmp_path / "wake.h").read_text()
 
 
 def test_scores_depend_only_on_the_frames_of_the_last_window(wake: Path, tmp_path: Path) -> None:
     """A C program feeds one hop of frames per call."""
-    tw.compile(wake, folder=tmp_path, stream_time="auto", optimize="size")
+    tw.compile(wake, out=tmp_path, stream_time="auto", optimize="size")
     (tmp_path / "main.c").write_text(
         """\
 #include <stdio.h>
@@ -163,7 +163,7 @@ def test_the_command_in_the_c_has_stream_time(wake: Path, tmp_path: Path) -> Non
     assert main(["compile", str(wake), "--stream-time", "2", "-o", str(tmp_path / "a")]) == 0
     header = (tmp_path / "a" / "wake.h").read_text()
     assert "Command: tinyweave compile wake.tflite --stream-time 2\n" in header
-    tw.compile(wake, folder=tmp_path / "b", options=tw.PlanOptions(stream_time=2))
+    tw.compile(wake, out=tmp_path / "b", options=tw.PlanOptions(stream_time=2))
     assert (tmp_path / "b" / "wake.c").read_text() == (tmp_path / "a" / "wake.c").read_text().replace(
         " * Command: tinyweave compile wake.tflite --stream-time 2\n", ""
     )
@@ -186,7 +186,7 @@ def test_a_faulty_hop_is_refused_in_one_line(wake: Path, value: str, said: str, 
 
 
 def test_the_example_of_an_export_has_samples_for_a_full_window(wake: Path, tmp_path: Path) -> None:
-    files = tw.export(wake, folder=tmp_path, format="cmake", stream_time="auto").files
+    files = tw.export(wake, out=tmp_path, format="cmake", stream_time="auto").files
     samples = next(path for path in files if path.name.endswith("_samples.h"))
     assert "#define WAKE_SAMPLES 16" in samples.read_text(), "as many as fill the window"
 
@@ -225,7 +225,7 @@ def test_a_recording_is_read_as_one_array_of_frames(wake: Path, tmp_path: Path) 
 
 
 def test_initial_state_of_equal_rows_is_stored_as_one_row(wake: Path, tmp_path: Path) -> None:
-    tw.compile(wake, folder=tmp_path, stream_time="auto")
+    tw.compile(wake, out=tmp_path, stream_time="auto")
     source, constants = ((tmp_path / name).read_text() for name in ("wake.c", "wake_weights.h"))
     assert "for (int32_t i = 0; i < 10; ++i) {\n        memcpy(sram + AT_STATE_2 + 12 * i, state_2_initial, 12);" in source
     assert "state_2_initial[12]" in constants

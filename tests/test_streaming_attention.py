@@ -78,11 +78,11 @@ def test_a_call_needs_little_more_ram_than_its_state(model: tw.Model, emulator: 
 
 
 def test_the_header_says_that_outputs_hold_new_rows(model: tw.Model, tmp_path: Path) -> None:
-    tw.compile(model, folder=tmp_path, stream_time=2)
+    tw.compile(model, out=tmp_path, stream_time=2)
     header = (tmp_path / "encoder.h").read_text()
     assert "#define ENCODER_OUTPUT_0_SHAPE {1, 2, 3}\n" in header
     assert "Outputs with rows along time hold only the new rows, the oldest first. */" in header
-    files = tw.export(model, folder=tmp_path / "cmake", format="cmake", stream_time=2).files
+    files = tw.export(model, out=tmp_path / "cmake", format="cmake", stream_time=2).files
     (samples,) = (path for path in files if path.name.endswith("_samples.h"))
     assert "#define ENCODER_SAMPLES 12" in samples.read_text()
 

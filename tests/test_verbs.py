@@ -123,9 +123,9 @@ def test_tw_plan_gives_the_plan_of_the_command(model: tw.Model) -> None:
 
 def test_tw_compile_returns_the_written_files_and_is_reproducible(model: tw.Model, tmp_path: Path) -> None:
     plan = tw.plan(model, "nrf52840")
-    written = tw.compile(model, "nrf52840", folder=tmp_path / "a").files
+    written = tw.compile(model, "nrf52840", out=tmp_path / "a").files
     assert all(path.is_file() for path in written) and tmp_path / "a" / "digits.c" in written
-    again = tw.compile(model, "nrf52840", folder=tmp_path / "b", planned=plan).files
+    again = tw.compile(model, "nrf52840", out=tmp_path / "b", planned=plan).files
     assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
 
 
@@ -139,7 +139,7 @@ def test_a_plan_of_another_model_or_core_is_refused(model: tw.Model, tmp_path: P
         name: replace(t, data=t.data ^ 1) for name, t in graph.tensors.items() if t.data is not None and t.dtype == "int8"
     }
     (tmp_path / "trained.tflite").write_bytes(to_tflite(replace(graph, tensors=graph.tensors | weights)))
-    for run in (tw.verify, tw.profile, partial(tw.compile, folder=tmp_path / "c")):
+    for run in (tw.verify, tw.profile, partial(tw.compile, out=tmp_path / "c")):
         for mine in (model, tmp_path / "trained.tflite"):
             with pytest.raises(tw.CompileError, match="made for another graph"):
                 run(mine, planned=other)
@@ -170,7 +170,7 @@ def test_a_plan_of_another_model_or_core_is_refused(model: tw.Model, tmp_path: P
         (lambda model: tw.plan(model, flash=1.5), "'1.5' is not a size"),
         (lambda model: tw.plan(model, "nrf52840", latency_ms=1e308), "too long to count its cycles"),
         (lambda model: tw.plan(model, max_mac_overhead=1e308), "cannot run with 1e\\+308 times its work"),
-        (lambda model: tw.export([], folder="folder", format="cmake"), "a package needs a model"),
+        (lambda model: tw.export([], out="folder", format="cmake"), "a package needs a model"),
     ],
 )
 def test_faulty_calls_are_refused_in_one_line(model: tw.Model, call: Any, said: str) -> None:
@@ -192,7 +192,7 @@ def test_the_device_is_the_second_argument_and_the_folder_is_a_keyword(verb: str
     _, second, third, *others = signature(getattr(tw, verb)).parameters.values()
     assert (second.name, third.name) == ("device", "options")
     assert all(other.kind in (other.KEYWORD_ONLY, other.VAR_KEYWORD) for other in others)
-    assert (verb in WRITING) == ("folder" in [other.name for other in others])
+    assert (verb in WRITING) == ("out" in [other.name for other in others])
 
 
 @pytest.mark.parametrize("verb", WRITING)
@@ -203,17 +203,17 @@ def test_a_device_name_as_folder_is_refused(
     for name in ("nrf52840", "STM32F412", "cortex-m4"):
         for folder in (name, Path(name)):
             with pytest.raises(tw.CompileError, match=f"the folder '{name}' is a device's name; give it as the device"):
-                WRITING[verb](model, folder=folder)
+                WRITING[verb](model, out=folder)
     with pytest.raises(tw.CompileError, match="unknown device 'nrf52841'"):
-        WRITING[verb](model, device="nrf52841", folder="out")
+        WRITING[verb](model, device="nrf52841", out="out")
     assert not list(tmp_path.iterdir())
 
 
 def test_an_explicit_path_with_a_device_name_is_written(model: tw.Model, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Path("out/nrf52840/digits.c") in tw.compile(model, folder="out/nrf52840").files
+    assert Path("out/nrf52840/digits.c") in tw.compile(model, out="out/nrf52840").files
     (tmp_path / "rp2040").mkdir()
-    assert Path("rp2040/digits.c") in tw.compile(model, folder="rp2040").files
+    assert Path("rp2040/digits.c") in tw.compile(model, out="rp2040").files
 
 
 def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:
@@ -248,7 +248,7 @@ def test_a_notebook_shows_each_buffer_of_a_plan_with_its_whole_name(model: tw.Mo
 
 @pytest.mark.emulator
 def test_a_notebook_shows_a_deployment_against_its_limits(model: tw.Model, tmp_path: Path) -> None:
-    done = tw.deploy(model, "nrf52840", folder=tmp_path / "c", samples=1)
+    done = tw.deploy(model, "nrf52840", out=tmp_path / "c", samples=1)
     measured, (ms, shown) = done.profile, (done.profile.latency_ms(done.device), done._repr_html_())
     assert measured.cycles is not None and shown.endswith(measured._repr_html_())
     for cell in ("fits", f"{measured.ram:,} B of 262,144 B", f"{measured.flash:,} B of 1,048,576 B", f"{ms:,.1f} ms"):
@@ -272,7 +272,7 @@ def test_tw_deploy_returns_what_the_command_shows(case: str, tmp_path: Path, cap
     names = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
     if names:
         folder.rename(tmp_path / "command")
-    done = tw.deploy(path, "stm32f412", folder=folder, samples=1, optimize="size", flash=flash)
+    done = tw.deploy(path, "stm32f412", out=folder, samples=1, optimize="size", flash=flash)
     found = json.loads(json.dumps(done.record))
     if names:
         assert found.pop("digests").keys() == wanted.pop("digests").keys()

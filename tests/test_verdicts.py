@@ -112,7 +112,7 @@ def test_deploy_builds_the_plans_of_other_objectives_before_it_says_that_none_fi
     tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plans have the same arena. The portable kernels take less stack, which only a build shows."""
-    more = {"folder": tmp_path / "out", "samples": 1}
+    more = {"out": tmp_path / "out", "samples": 1}
     small, usual = (tw.deploy(model("chain"), "stm32f412", optimize=optimize, **more) for optimize in ("size", None))
     assert small.profile.arena == usual.profile.arena and small.profile.ram < usual.profile.ram
     for optimize in ("speed", "balanced"):

@@ -132,8 +132,8 @@ def _given(chosen: Options, prepared: Preparation) -> dict[str, Any]:
     """Return the arguments that `tw.search` and `tw.train` share, from the options."""
     planning = {name: chosen[name] for name in ("stream_inputs", "max_mac_overhead", *LIMITS)}
     shared = {name: chosen[name] for name in ("device", "task", "seed", "energy_mj")}
-    folder = os.path.join(".", chosen["out"])  # -o may be a device's name
-    return {**shared, "folder": folder, "options": PlanOptions(**planning), "prepared": prepared}
+    out = os.path.join(".", chosen["out"])  # -o may be a device's name
+    return {**shared, "out": out, "options": PlanOptions(**planning), "prepared": prepared}
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def search(
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
-    folder: str | Path,
+    out: str | Path,
     task: str = "images",
     strategy: str = "auto",
     minutes: float | None = None,
@@ -49,7 +49,7 @@ def search(
     progress: Progress = silent,
     **changes: Unpack[PlanChanges],
 ) -> SearchResult:
-    """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
+    """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `out`/firmware.
 
     The same call resumes an interrupted run. Of the planner's options, only `stream_inputs`, `max_mac_overhead` and the limits
     have an effect.
@@ -60,7 +60,7 @@ def search(
         task: "images", "visual-wake-words", "keywords", "sensors" or "detection"; ignored for a Dataset.
         strategy: "halving" (successive halving) trains many networks briefly and the best of them longer. "supernet" trains one
             network that contains all candidates, and evolves the best; not for detection. "auto" keeps the strategy of the run
-            in `folder`, if there is one; else it is "supernet" with `against` or under torchrun, otherwise "halving".
+            in `out`, if there is one; else it is "supernet" with `against` or under torchrun, otherwise "halving".
         minutes: approximate time to train; None is 20, or the training budget of the TinyNAS paper for a supernet on a GPU.
         against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search minimises besides the error.
         feasible: fraction of the networks of one width (channel multiplier) that must fit the device, for a supernet to be
@@ -69,7 +69,7 @@ def search(
         prepared: how the files become samples (image size, audio features and the like); None is the task's default. Sizes that
             are None are chosen by the search; if `space` is given, they are the task's default.
         ray: train on the Ray cluster of the environment variable RAY_ADDRESS, or on a local one.
-        tensorboard: write a TensorBoard log of a supernet's training to `folder`/tensorboard.
+        tensorboard: write a TensorBoard log of a supernet's training to `out`/tensorboard.
         search_plan: also search the plan of each network, and smaller kernels in its first blocks (see docs/TINYNAS.md).
         energy_mj: energy limit of one inference in mJ, for a device whose current is known. None is no limit.
         changes: fields of PlanOptions, as for `plan`.
@@ -80,7 +80,7 @@ def search(
     Raises:
         CompileError: the samples cannot be read, a Dataset has no `space`, no network of the space fits, or an option is wrong.
     """
-    written_to, aim = output_folder(folder), target_of(device, changed(options, changes), energy_mj)
+    written_to, aim = output_folder(out), target_of(device, changed(options, changes), energy_mj)
     given = SearchOptions(
         strategy=strategy,
         minutes=minutes,
@@ -111,7 +111,7 @@ def train(
     options: PlanOptions = DEFAULTS,
     *,
     data: str | Path,
-    folder: str | Path,
+    out: str | Path,
     task: str = "images",
     epochs: int = 100,
     prepared: Preparation | None = None,
@@ -120,7 +120,7 @@ def train(
     progress: Progress = silent,
     **changes: Unpack[PlanChanges],
 ) -> SearchResult:
-    """Train a given network on labelled samples, make it int8, and write its C into `folder`/firmware.
+    """Train a given network on labelled samples, make it int8, and write its C into `out`/firmware.
 
     The same call resumes an interrupted run. Of the planner's options, only `stream_inputs`, `max_mac_overhead` and the limits
     have an effect.
@@ -140,7 +140,7 @@ def train(
     Raises:
         CompileError: the samples cannot be read or do not fit the network, or an option is wrong.
     """
-    written_to, aim = output_folder(folder), target_of(device, changed(options, changes), energy_mj)
+    written_to, aim = output_folder(out), target_of(device, changed(options, changes), energy_mj)
     given = read_arch(network) if isinstance(network, (str, Path)) else network
     if epochs < 1:
         raise CompileError(f"{epochs} epochs train nothing", "give at least 1")

@@ -4,7 +4,7 @@
 
     model = tw.load("kws.tflite")
     plan = tw.plan(model, "stm32f412", max_mac_overhead=1.1)
-    done = tw.deploy(model, "stm32f412", folder="firmware/kws")
+    done = tw.deploy(model, "stm32f412", out="firmware/kws")
 
 Each command has a function of the same name, except `docs`. Functions take a model or the path of its file, a device or its
 name (see `tinyweave.devices.all_devices()`), and the fields of PlanOptions as keyword arguments.

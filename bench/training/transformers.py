@@ -162,7 +162,7 @@ def report(name: str, data: Path, output: Path, epochs: int) -> bool:
     right = accuracy(module, values, labels), float((int8_outputs(quantised.model.graph, values).argmax(1) == labels).mean())
     whole = tw.plan(quantised.model, schedule="unfused", optimize="size").arena["sram"]
     least = tw.plan(quantised.model, optimize="size").arena["sram"]
-    deployed = tw.deploy(quantised.model, DEVICE, folder=output / name, ram=RAM, optimize="speed", inputs=[*values[:4, None]])
+    deployed = tw.deploy(quantised.model, DEVICE, out=output / name, ram=RAM, optimize="speed", inputs=[*values[:4, None]])
     count, cost = sum(each.numel() for each in module.parameters()), f"{epochs} epochs in {state['minutes']:.1f} minutes"
     print(f"{name}: {count:,} parameters, {len(training):,} samples, {cost} of one core", flush=True)
     print(f"  {len(labels):,} test samples: {right[0]:.1%} in float, {right[1]:.1%} in int8")

@@ -120,7 +120,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     values, labels, what = held_out_inputs(data, count)
     sound, digits = spoken(data)
     samples = [[sample[None]] for sample in values[:count]]
-    done = tw.deploy(model, device, folder=output / "network", inputs=samples[:10], samples=10)
+    done = tw.deploy(model, device, out=output / "network", inputs=samples[:10], samples=10)
     if done.profile is None or done.verification is None:
         raise tw.CompileError(f"the network does not fit {device}", "give a larger --device")
     run = [api.run(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))]

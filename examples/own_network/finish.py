@@ -22,7 +22,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 def finish(model: tw.Model, device: str, output: Path) -> int:
     """Write the C of a model, its proof and images.bin; return the exit code."""
-    done = tw.deploy(model, device, folder=output / "firmware")
+    done = tw.deploy(model, device, out=output / "firmware")
     if done.profile is None or done.verification is None:  # its plan exceeds a limit
         print(done)
         return 1

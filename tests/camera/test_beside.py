@@ -121,7 +121,7 @@ def test_lines_of_a_camera_give_the_outputs_of_python(
 ) -> None:
     source = row_source(spec)
     path, folder = model(tmp_path, channels, 0 if pixels == "-1..1" else -128), tmp_path / "c"
-    tw.compile(path, folder=folder, source=spec, pixels=pixels, stream_inputs=streamed)
+    tw.compile(path, out=folder, source=spec, pixels=pixels, stream_inputs=streamed)
     size = {"yuyv": 2, "rgb565be": 2, "grey": 1}[source.form] * source.width
     picture = np.random.default_rng(0).integers(0, 256, size * source.height, np.uint8).tobytes()
     loaded = api.load(path)
@@ -140,7 +140,7 @@ def test_lines_of_a_camera_give_the_outputs_of_python(
 def test_a_jpeg_file_gives_the_outputs_of_python_and_another_size_an_error(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     path, folder = model(tmp_path), tmp_path / "c"
-    tw.compile(path, folder=folder, source="jpeg:40x30", stream_inputs=True)
+    tw.compile(path, out=folder, source="jpeg:40x30", stream_inputs=True)
     program = built(folder, "-DA_FILE")
     for size, wrong in (((40, 30), b""), ((41, 30), b"-22")):
         pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
@@ -159,7 +159,7 @@ def test_a_4_4_0_jpeg_needs_too_much_memory_in_colour_but_not_in_grey(tmp_path: 
     file = random_jpeg((30, 64), [(2, 1), (1, 1), (1, 1)], np.random.default_rng(0))
     for channels, status in ((3, -20), (1, None)):
         path, folder = model(tmp_path, channels), tmp_path / str(channels)
-        tw.compile(path, folder=folder, source="jpeg:64x30", stream_inputs=True)
+        tw.compile(path, out=folder, source="jpeg:64x30", stream_inputs=True)
         output = printed_by(built(folder, "-DA_FILE"), file)
         image = input_of(row_source("jpeg:64x30"), file, (10, 12, channels), pixel_values())
         want = ops.run(api.load(path).graph, {"image": image[None]})["map"].tobytes()
@@ -172,7 +172,7 @@ def test_a_4_4_0_jpeg_needs_too_much_memory_in_colour_but_not_in_grey(tmp_path: 
 )
 def test_the_struct_of_a_source_has_the_predicted_size(tmp_path: Path, spec: str, channels: int) -> None:
     path = model(tmp_path, channels)
-    tw.compile(path, folder=tmp_path / "c", source=spec)
+    tw.compile(path, out=tmp_path / "c", source=spec)
     size = ram_bytes(row_source(spec), (10, 12, channels))
     assert size == api.row_source_bytes(api.load(path), spec)
     (tmp_path / "size.c").write_text(
@@ -211,14 +211,14 @@ def test_deploy_reserves_the_ram_of_the_source(tmp_path: Path, emulator: None, c
     flash = record["flash"]
     assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] + flash["row_source"]
     assert 5_000 < flash["row_source"] < 20_000 and f"row source | {flash['row_source']:,} |" in (out / "report.md").read_text()
-    tw.compile(path, folder=tmp_path / "d", source="jpeg:64x48", pixels="0..2")
+    tw.compile(path, out=tmp_path / "d", source="jpeg:64x48", pixels="0..2")
     written = [(tmp_path / folder / "vww_source.c").read_text() for folder in ("c", "d")]
     assert written[0] == written[1]
     assert main([*command, "--ram", str(ram["total"] - 1)]) == 0, "it is planned for what the source leaves"
     assert f"limit {ram['total'] - 1:,}" in capsys.readouterr().out
     assert main([*command, "--ram", str(size + 100)]) == 1
     assert "does not fit" in capsys.readouterr().out and ram["arena"] < size
-    done = tw.deploy(path, folder=tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])
+    done = tw.deploy(path, out=tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])
     tighter = replace(done, limits=Limits(done.profile.ram + size - 1, None))
     assert done.fits and tighter.excess["ram"] == 1 and done.row_source_bytes == size
     assert done.row_source_flash == flash["row_source"]

@@ -60,7 +60,7 @@ def reference(network: str, given: Samples) -> list[list[bytes]]:
 
 def export(folder: Path, form: str, network: str = "chain", device: str | None = None, **options: Any) -> Path:
     """Write an export and return its folder."""
-    tw.export(model(network), device, folder=folder, format=form, **options)
+    tw.export(model(network), device, out=folder, format=form, **options)
     return folder
 
 

@@ -71,5 +71,5 @@ def test_the_arduino_sketch_builds_and_runs(tmp_path: Path) -> None:
 
 def test_a_library_name_that_arduino_reserves_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match="must not begin with Arduino; give another package"):
-        tw.export(model("chain"), folder=tmp_path / "a", format="arduino", package="arduino_chain")
+        tw.export(model("chain"), out=tmp_path / "a", format="arduino", package="arduino_chain")
     assert not (tmp_path / "a").exists()

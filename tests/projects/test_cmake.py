@@ -110,7 +110,7 @@ def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path)
     """The models have float inputs and outputs, two inputs and outputs, state, and streamed rows; they share kernel files."""
     networks = ["chain", "residual", "edges", "stream"]
     models = [model(name) for name in networks]
-    tw.export(models, folder=tmp_path / "a", format="cmake", package="four", package_version="2.3.4")
+    tw.export(models, out=tmp_path / "a", format="cmake", package="four", package_version="2.3.4")
     cmake(tmp_path / "a", tmp_path / "a" / "b", "-DTW_PROFILE=ON")
     printed = run(tmp_path / "a" / "b" / "example" / "four_example")
     assert printed.endswith("every output is the reference's, byte for byte\n")

@@ -72,5 +72,5 @@ def test_all_files_are_listed_and_packed(tmp_path: Path) -> None:
 def test_a_core_other_than_cortex_m_is_refused(tmp_path: Path) -> None:
     for form in ("cmsis-pack", "stm32cube"):
         with pytest.raises(tw.CompileError, match=r"esp32-c3 \(rv32imc-esp\) is none; give another format"):
-            tw.export(model("chain"), "esp32-c3", folder=tmp_path / "a", format=form)
+            tw.export(model("chain"), "esp32-c3", out=tmp_path / "a", format=form)
     assert not (tmp_path / "a").exists()

@@ -16,7 +16,7 @@ FLAGS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
 
 def renamed(folder: Path, networks: list[str], core: str, **options: object) -> list[Path]:
     """Export networks with their example, rename all C files to .cpp, and return the C++ files."""
-    tw.export([model(name) for name in networks], core, folder=folder, format="cmake", package="networks", **options)
+    tw.export([model(name) for name in networks], core, out=folder, format="cmake", package="networks", **options)
     files = sorted(path for path in folder.rglob("*.c") if path.parent.name in ("src", "example"))
     return [path.rename(path.with_suffix(".cpp")) for path in files]
 

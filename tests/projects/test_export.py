@@ -32,10 +32,10 @@ def below(folder: Path) -> set[str]:
 def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp_path: Path) -> None:
     words = ["export", str(chain), "--format", form, "--device", "stm32f746", "-o", str(tmp_path / "a")]
     assert main(words) == 0
-    written = tw.export(chain, "stm32f746", folder=tmp_path / "b", format=form).files
+    written = tw.export(chain, "stm32f746", out=tmp_path / "b", format=form).files
     assert below(tmp_path / "a") == below(tmp_path / "b")
     assert {str(path.relative_to(tmp_path / "b")) for path in written} | {MANIFEST} == below(tmp_path / "b")
-    emitted = tw.compile(chain, "stm32f746", folder=tmp_path / "c").files
+    emitted = tw.compile(chain, "stm32f746", out=tmp_path / "c").files
     places = {path.name: path for path in written}
     assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
     readme = places["README.md"].read_text()
@@ -59,7 +59,7 @@ def test_the_profile_command_in_the_readme_has_the_options_of_the_plan(chain: Pa
     words = "--device nrf52840 --ram 20k --optimize size --stream-inputs"
     out = ["-o", str(tmp_path / "a")]
     assert main(["export", str(chain), "--format", "riot", *words.split(), "--name", "kws", *out]) == 0
-    tw.export(chain, "nrf52840", folder=tmp_path / "b", format="riot", ram="20k", optimize="size", stream_inputs=True)
+    tw.export(chain, "nrf52840", out=tmp_path / "b", format="riot", ram="20k", optimize="size", stream_inputs=True)
     for folder in ("a", "b"):
         said = (tmp_path / folder / "README.md").read_text().split("`tinyweave profile chain.tflite ")[1].split(" --compare")[0]
         assert sorted(said.split()) == sorted(words.split())
@@ -101,22 +101,22 @@ def test_rewriting_a_folder_deletes_stale_files_only(tmp_path: Path) -> None:
 )
 def test_a_refused_export_is_a_one_line_error_and_writes_nothing(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match=said.replace(".", r"\.")):
-        tw.export(model("chain"), folder=tmp_path / "a", **options)
+        tw.export(model("chain"), out=tmp_path / "a", **options)
     assert not (tmp_path / "a").exists()
 
 
 def test_a_model_with_the_name_of_a_file_of_the_example_is_refused(tmp_path: Path) -> None:
     named = replace(model("chain"), name="kws_profile")
     with pytest.raises(tw.CompileError, match=r"a model of 'kws' has a file kws_profile\.c, as the example has"):
-        tw.export(named, folder=tmp_path / "a", format="riot", package="kws")
+        tw.export(named, out=tmp_path / "a", format="riot", package="kws")
     assert not (tmp_path / "a").exists()
 
 
 def test_several_models_need_a_package_name_and_distinct_file_names(tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match="a package of several models needs a name; name it with package"):
-        tw.export([model("chain"), model("residual")], folder=tmp_path / "a", format="cmake")
+        tw.export([model("chain"), model("residual")], out=tmp_path / "a", format="cmake")
     with pytest.raises(tw.CompileError, match="both have a file"):
-        tw.export([model("chain"), model("chain")], folder=tmp_path / "a", format="cmake", package="two")
+        tw.export([model("chain"), model("chain")], out=tmp_path / "a", format="cmake", package="two")
     assert not (tmp_path / "a").exists()
 
 

@@ -50,7 +50,7 @@ def test_hostile_file_names_are_quoted_in_all_exported_files(form: str, name: st
     board.write_text(BOARD)
     empty.mkdir()
     named = replace(model("chain"), path=tmp_path / name)
-    files = tw.export(named, str(board), folder=tmp_path / "out", format=form).files
+    files = tw.export(named, str(board), out=tmp_path / "out", format=form).files
     commands = [span for span in spans((tmp_path / "out" / "README.md").read_text()) if span.startswith("tinyweave ")]
     assert [words(command, empty) for command in commands] == [
         ["deploy", name, "--device", str(board)],

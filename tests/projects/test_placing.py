@@ -203,7 +203,7 @@ def test_arenas_of_several_models_share_a_memory(tmp_path: Path) -> None:
         facts = 'name = "small"\ncore = "cortex-m7"\nclock_hz = 1000000\n'
         board.write_text(facts + dtcm + MEMORY.format("axi", "sram", 0x24000000, 65536))
         folder = tmp_path / name
-        tw.export([model(network) for network in networks], str(board), folder=folder, format="cmake", package="both")
+        tw.export([model(network) for network in networks], str(board), out=folder, format="cmake", package="both")
         if spare:
             for path in (*(tmp_path / "enough").glob("*.o"), tmp_path / "enough" / "flags"):
                 shutil.copy(path, folder)

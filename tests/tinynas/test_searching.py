@@ -454,12 +454,12 @@ def test_search_from_python_on_a_folder_of_images(tmp_path: Path, monkeypatch: p
         image.fromarray((value[:, :, 0].astype(np.int16) + 128).astype(np.uint8)).save(folder / f"{number}.png")
     prepared = Preparation((8, 8), channels=1)
     found = tw.search(
-        tmp_path / "photos", "stm32f412", folder=tmp_path / "found", prepared=prepared, minutes=0.6, ram="8k", flash="96k"
+        tmp_path / "photos", "stm32f412", out=tmp_path / "found", prepared=prepared, minutes=0.6, ram="8k", flash="96k"
     )
     assert found.fits and found.deployment.verification.ok and found.arch.image == (8, 8, 1) and len(found.trained) > 2
     assert found.accuracy["test_int8"] > 0.8
     (tmp_path / "net.json").write_text(to_json(found.arch))
-    given = {"data": tmp_path / "photos", "folder": tmp_path / "trained", "ram": "8k", "flash": "96k"}
+    given = {"data": tmp_path / "photos", "out": tmp_path / "trained", "ram": "8k", "flash": "96k"}
     trained = tw.train(tmp_path / "net.json", "stm32f412", epochs=1, **given)
     assert trained.arch == found.arch and trained.trained[-1]["epochs"] == 1 and trained.deployment.verification.ok
     with pytest.raises(CompileError, match="the network has 3 classes, the samples 2"):

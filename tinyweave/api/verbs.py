@@ -145,7 +145,7 @@ def compile(
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
-    folder: str | Path,
+    out: str | Path,
     planned: Plan | str | Path | None = None,
     **changes: Unpack[CodeChanges],
 ) -> Emission:
@@ -166,7 +166,7 @@ def compile(
     Raises:
         CompileError: the plan is of another model or core, an op has no kernel, or an option is wrong.
     """
-    several, written_to, target = _several(models), output_folder(folder), device_of(device)
+    several, written_to, target = _several(models), output_folder(out), device_of(device)
     code, typed, progress, more = divided(changes)
     if planned is not None and len(several) > 1:
         raise CompileError("--plan holds the plan of one model", "compile the models individually, each with --kernel-prefix")
@@ -190,7 +190,7 @@ def export(
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
-    folder: str | Path | None,
+    out: str | Path | None,
     format: str,
     package: str | None = None,
     package_version: str = PACKAGE_VERSION,
@@ -203,7 +203,7 @@ def export(
         models: as for `compile`.
         device: a device or its name, as for `plan`.
         options: options of the planner, for all models.
-        folder: the folder, created if necessary; None is out/PACKAGE_FORMAT.
+        out: the folder, created if necessary; None is out/PACKAGE_FORMAT.
         format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube" or "riot".
         package: name of the package; None takes the model's name. Several models need it.
         package_version: version of the package, three numbers.
@@ -219,7 +219,7 @@ def export(
     """
     api.check_format(format)
     target, (code, typed, progress, more) = device_of(device), divided(changes)
-    written_to = None if folder is None else output_folder(folder)
+    written_to = None if out is None else output_folder(out)
     ready = [_planned(model, target, options, more, progress=progress) for model in _several(models)]
     loaded, plans = tuple(model for model, _, _ in ready), tuple(plan for _, _, plan in ready)
     command, each = "tinyweave.export", list[str]()

@@ -174,7 +174,7 @@ def compile_model(
             [target.model for target in targets],
             targets[0].device,
             targets[0].options,
-            folder=os.path.join(".", folder),  # -o may be a device's name
+            out=os.path.join(".", folder),  # -o may be a device's name
             planned=plan_file,
             **of_code(chosen),
             typed={**chosen, "plan": plan_file},
@@ -300,7 +300,7 @@ def deploy(
     with steps.progress_bar() as report:
         done = deployment.deploy(
             *target,
-            folder=os.path.join(".", folder),  # -o may be a device's name
+            out=os.path.join(".", folder),  # -o may be a device's name
             inputs=arrays,
             samples=samples,
             seed=seed,

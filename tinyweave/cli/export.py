@@ -47,7 +47,7 @@ def export(
             [target.model for target in targets],
             targets[0].device,
             targets[0].options,
-            folder=out and os.path.join(".", out),  # -o may be a device's name
+            out=out and os.path.join(".", out),  # -o may be a device's name
             **about,
             inputs=arrays,
             **of_code(chosen),

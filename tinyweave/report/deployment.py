@@ -36,7 +36,7 @@ def deploy(
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
-    folder: str | Path,
+    out: str | Path,
     inputs: Sequence[Sample] = (),
     samples: int = SAMPLES,
     seed: int = SEED,
@@ -50,7 +50,7 @@ def deploy(
     Args:
         model: a model, or the path of its file.
         device: a device or its name, as for `verify`.
-        folder: the folder of the C and the reports (report.html, report.md, report.json), created if necessary.
+        out: the folder of the C and the reports (report.html, report.md, report.json), created if necessary.
         inputs: samples for the comparison, as for `verify`.
         samples: as for `verify`.
         seed: as for `verify`.
@@ -61,7 +61,7 @@ def deploy(
         the model does not fit, `.record["advice"]` has options or changes with which it would.
     """
     code, typed, progress, more = divided(changes)
-    written_to, chosen, target = output_folder(folder), changed(options, more), device_of(device)
+    written_to, chosen, target = output_folder(out), changed(options, more), device_of(device)
     loaded = model_of(model, chosen)
     proof = ProofOptions(list(map(arrays_of, inputs)), samples, seed)
     words = _typed(loaded, target, chosen, code, proof) | {"out": written_to} if typed is None else typed
