@@ -116,6 +116,8 @@ def test_constants_above_the_flash_limit_do_not_fit_and_an_estimate_above_it_may
         assert run("plan", chain, *least_constants, "--flash", limit) == code
         printed = capsys.readouterr().out
         assert said in printed and f"{flash['constants']:,}" in printed
+        assert run("plan", chain, *least_constants, "--flash", limit, "--ram", 1 << 20, "--json") == code
+        assert json.loads(capsys.readouterr().out)["fits"] is fits  # a limit that is kept does not decide an open one
 
 
 @pytest.mark.emulator
