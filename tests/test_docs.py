@@ -37,6 +37,7 @@ from test_verbs import notebook_output
 import tinyweave as tw
 from tinylesson.networks import five_layers
 from tinynas.network import to_graph
+from tinynas.settings import parsed, settable
 from tinynas.tasks.features import log_mel
 from tinynas.tasks.listening import c_files
 from tinyweave.cli import main
@@ -152,7 +153,10 @@ def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
         for command in commands(block) if block.language == "sh" else ():
             if command.startswith("tinyweave "):
                 words = words_of(command.partition(" > ")[0])[1:]
-                assert verbs()[words[0]].make_context(words[0], words[1:]), command
+                given = verbs()[words[0]].make_context(words[0], words[1:]).params
+                if given.get("settings"):
+                    parsed(given["settings"], given["task"], trains=words[0] == "train")  # or raises CompileError
+    assert set(re.findall(r"`--set (\w+)", page.read_text())) <= set(settable())
     for text in re.findall(r"`tinyweave ([a-z][^`]+)`", FENCE.sub("", page.read_text())):
         verb, *words = text.split()
         known = {name for option in verbs()[verb].params for name in (*option.opts, *option.secondary_opts)}
