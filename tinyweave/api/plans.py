@@ -37,7 +37,7 @@ OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
 TFLITE_MICRO_CODE = 26_752
 MAX_PLAN = 1 << 26  # bytes of a plan's file
-COUNTS = {"live": views, "working_set": without_views}  # values of `reorder --count`
+COUNTS = {"live": views, "working_set": without_views}  # how memory is counted
 COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores with cycle constants of their own
 
 
@@ -390,7 +390,7 @@ def reorder_model(model: Model, count: str = "live") -> Reordering:
     `model` is from `read`, and `count` is as in Reordering.
     """
     if count not in COUNTS:
-        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
+        raise CompileError(f"the count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
     owner = COUNTS[count](model.original)
     best = best_order(model.original, owner)
     return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))
