@@ -397,9 +397,9 @@ def test_cycles_of_a_sifive_e31_are_not_predicted(model: results.Model) -> None:
 def test_a_placement_1_percent_above_its_path_makes_the_search_try_another(
     placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    laid_out, solution, other = list[Solution](), Solution((), 10_000, 5), Solution((), 9_000, 6)
+    tried, solution, other = list[Solution](), Solution((), 10_000, 5, 1), Solution((), 9_000, 6)
     candidate: Any = Candidate(SimpleNamespace(), placed, 5)  # type: ignore[arg-type]
-    spaces: Any = [SimpleNamespace(search=SimpleNamespace(fastest=lambda limit: other))]
-    monkeypatch.setattr(layouts, "_laid_out", lambda spaces, solution, **more: laid_out.append(solution) or [candidate])
+    spaces: Any = [None, SimpleNamespace(search=SimpleNamespace(fastest=lambda limit: other))]
+    monkeypatch.setattr(layouts, "_laid_out", lambda spaces, solution, **more: tried.append(solution) or [candidate])
     assert layouts._smaller(spaces, [candidate], solution) == ([candidate], solution)
-    assert len(laid_out) == looks
+    assert tried == [other._replace(space=1)] * looks
