@@ -403,3 +403,14 @@ def test_a_placement_1_percent_above_its_path_makes_the_search_try_another(
     monkeypatch.setattr(layouts, "_laid_out", lambda spaces, solution, **more: tried.append(solution) or [candidate])
     assert layouts._smaller(spaces, [candidate], solution) == ([candidate], solution)
     assert tried == [other._replace(space=1)] * looks
+
+
+def test_if_the_plan_of_the_best_solution_has_gaps_another_solution_may_give_a_better_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    near, far = Solution((), 100, 5), Solution((), 90, 6)
+    placed = {near.bytes: 130, far.bytes: far.bytes}
+    search = SimpleNamespace(fastest=lambda limit: next((each for each in (near, far) if each.bytes <= limit), None))
+    spaces: Any = [SimpleNamespace(search=search)]
+    monkeypatch.setattr(layouts, "_laid_out", lambda _, found, **more: [Candidate(found, placed[found.bytes], found.cycles)])
+    assert layouts.best_plan(spaces, "balanced") == far
