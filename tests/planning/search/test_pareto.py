@@ -24,6 +24,7 @@ from tinyweave.kernels.layer_cycles import cost_model_core, layer_cycles
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import macs
 from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, layouts, plan, planner, strategies, to_json
+from tinyweave.planning.fuse.row_access import WHOLE
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
@@ -414,3 +415,18 @@ def test_if_the_plan_of_the_best_solution_has_gaps_another_solution_may_give_a_b
     spaces: Any = [SimpleNamespace(search=search)]
     monkeypatch.setattr(layouts, "_laid_out", lambda _, found, **more: [Candidate(found, placed[found.bytes], found.cycles)])
     assert layouts.best_plan(spaces, "balanced") == far
+
+
+def test_objective_flash_moves_no_tensor_if_it_need_not() -> None:
+    graph = by_row(153)
+    assert any(map(is_move, plan(graph, Request("unfused", objective="size")).graph.ops))
+    assert not any(map(is_move, plan(graph, Request(objective="flash", core=CORE)).graph.ops))
+
+
+def test_plan_spaces_have_the_kernel_set_that_was_asked_for() -> None:
+    spaces = strategies.PlanSpaces(random_network(1), WHOLE)
+    for kernel_set in ((KernelRule(),), (KernelRule(), KernelRule(CORE))):
+        assert {(space.kernel_set, space.nested) for space in spaces.of(kernel_set, "best")} == {
+            (kernel_set, False),
+            (kernel_set, True),
+        }
