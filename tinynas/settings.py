@@ -123,9 +123,9 @@ def parsed(given: Sequence[str], task: str, *, trains: bool = False) -> tuple[Pr
     values = dict[str, Any]()
     for name, text in _pairs(given):
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3) or list(known)
+            near = " or ".join(difflib.get_close_matches(name, known, n=3)) or f"one of {', '.join(known)}"
             why = f"{task} has no such setting" if name in settable() else "no task has this setting"
-            raise ir.CompileError(f"--set {name[:60]}: {why}", f"give {' or '.join(near)}")
+            raise ir.CompileError(f"--set {name[:60]}: {why}", f"give {near}")
         if trains and not known[name].metadata["trains"]:
             raise ir.CompileError(f"--set {name} has no effect on a given network", "leave it out")
         if name in values:

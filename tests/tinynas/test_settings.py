@@ -38,7 +38,7 @@ def test_settings_have_the_types_of_their_fields(task: str, given: list[str], wa
     ("command", "given", "message"),
     [
         ("search keywords", "bandz=3", "--set bandz: no task has this setting; give bands"),
-        ("search sensors", "size=32", "--set size: sensors has no such setting; give window or "),
+        ("search sensors", "size=32", "--set size: sensors has no such setting; give one of window, strategy"),
         ("search images", "size", "--set size has no value; write --set size=VALUE"),
         ("search images", ",size=3", "--set ,size=3 has no value; write --set NAME=VALUE"),
         ("search images", "size=3,size=4", "--set gives size twice; give it once"),
