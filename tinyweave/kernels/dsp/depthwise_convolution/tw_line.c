@@ -33,8 +33,8 @@ void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, i
             tw_line_put(word++, padding, tw_word(from));
             from += step;
         }
-        for (int32_t i = columns->pairs >> 1; i > 0; --i) {
-            TW_LINE_PUT_TWO(word, from, step);
+        for (int32_t i = columns->pairs >> 1; i > 0; --i, word += 2, from += 4 * step) {
+            tw_line_put_two(word, from, step);
         }
         if (columns->pairs & 1) {
             tw_line_put(word++, tw_word(from), tw_word(from + step));
@@ -351,7 +351,23 @@ FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
 /* Two neighbouring outputs of a window of three rows, at stride 1 and 2. Registers and stack: TWOS in tw_line_rows.h; r1, lr:
  * words of two columns, then power and zero point, then bytes to the next output and the end of the row's pairs.
  * Order: per row of the window one LDRD of inputs, at stride 2 also an LDR, then four products. All weights stay in r4 .. r9.
+ * PAIR_OUTPUTS rescales, clamps and stores both sums and advances the line by `bytes`.
  * Equals any_row() or plain_row() for two outputs. */
+#define PAIR_OUTPUTS(fix, bytes) \
+    "ldrd r1, lr, [sp]\n"        \
+    "smmulr r11, r11, r10\n"     \
+    "smmulr r12, r12, r10\n"     \
+    fix("r11")                   \
+    fix("r12")                   \
+    "smmlar r11, r11, r1, lr\n"  \
+    "smmlar r12, r12, r1, lr\n"  \
+    "ldrd r1, lr, [sp, #8]\n"    \
+    "ssat r11, #8, r11\n"        \
+    "ssat r12, #8, r12\n"        \
+    "add r0, r0, #" bytes "\n"   \
+    "strb r12, [r2, r1]\n"       \
+    "strb r11, [r2]\n"           \
+    "add r2, r2, r1, lsl #1\n"
 #define PAIR_1(fix)              \
     "ldrd r1, lr, [r0, #0]\n"    \
     "smlad r11, r1, r4, r3\n"    \
@@ -368,20 +384,7 @@ FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
     "smlad r12, lr, r9, r12\n"   \
     "smlabt r11, lr, r9, r11\n"  \
     "smlatb r12, r1, r8, r12\n"  \
-    "ldrd r1, lr, [sp]\n"        \
-    "smmulr r11, r11, r10\n"     \
-    "smmulr r12, r12, r10\n"     \
-    fix("r11")                   \
-    fix("r12")                   \
-    "smmlar r11, r11, r1, lr\n"  \
-    "smmlar r12, r12, r1, lr\n"  \
-    "ldrd r1, lr, [sp, #8]\n"    \
-    "ssat r11, #8, r11\n"        \
-    "ssat r12, #8, r12\n"        \
-    "add r0, r0, #4\n"           \
-    "strb r12, [r2, r1]\n"       \
-    "strb r11, [r2]\n"           \
-    "add r2, r2, r1, lsl #1\n"
+    PAIR_OUTPUTS(fix, "4")
 #define PAIR_2(fix)              \
     "ldrd r1, lr, [r0, #0]\n"    \
     "smlad r11, r1, r4, r3\n"    \
@@ -401,20 +404,7 @@ FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
     "smlad r11, lr, r9, r11\n"   \
     "ldr r1, [r0, #520]\n"       \
     "smlad r12, r1, r9, r12\n"   \
-    "ldrd r1, lr, [sp]\n"        \
-    "smmulr r11, r11, r10\n"     \
-    "smmulr r12, r12, r10\n"     \
-    fix("r11")                   \
-    fix("r12")                   \
-    "smmlar r11, r11, r1, lr\n"  \
-    "smmlar r12, r12, r1, lr\n"  \
-    "ldrd r1, lr, [sp, #8]\n"    \
-    "ssat r11, #8, r11\n"        \
-    "ssat r12, #8, r12\n"        \
-    "add r0, r0, #8\n"           \
-    "strb r12, [r2, r1]\n"       \
-    "strb r11, [r2]\n"           \
-    "add r2, r2, r1, lsl #1\n"
+    PAIR_OUTPUTS(fix, "8")
 
 /* Pairs of rows, then the last row. Three rows are computed one by one: to run both loops takes longer than a pair saves. */
 void tw_line_3_1_rows_3(const tw_line *line)
