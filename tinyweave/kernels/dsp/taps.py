@@ -1,4 +1,4 @@
-"""Weight streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h).
+"""Weight streams, requirements and overlap distance of the depthwise kernels without scratch (tw_depthwise_lean_dsp.h).
 
 The kernels for maps of one column take windows one column wide of any height, at any vertical stride.
 """
@@ -56,7 +56,7 @@ PIXEL = (*COLUMN, output_is_one_pixel)
 
 
 def function(graph: Graph, op: Op) -> str:
-    """Return the name of the C function of tw_taps.h that computes a row of outputs for the op's window size and stride."""
+    """Return the name of the C function that computes a row of outputs for the op's window size and stride."""
     return f"tw_taps_{kernel_size(graph, op)[0]}_{op.attrs['stride'][1]}"
 
 
@@ -66,7 +66,7 @@ def begins(channels: int) -> NDArray[np.int64]:
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_taps.h, one row per block of four channels.
+    """Return the weight stream of tw_depthwise_lean_dsp.h, one row per block of four channels.
 
     A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
     """
@@ -78,7 +78,7 @@ def stream(given: dense.Filters) -> dense.Words:
 
 
 def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_inside: bool) -> int:
-    """Count how often tw_taps.h computes the addresses of window taps in a row of outputs.
+    """Count how often tw_depthwise_lean_dsp.h computes the addresses of window taps in a row of outputs.
 
     The addresses are computed once for all successive pairs of outputs whose windows are inside the map, once for each other
     pair, and once for a single last output.
@@ -103,7 +103,7 @@ def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_ins
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constant pixel of zero points that the kernels of tw_taps.h read in place of padding, or 0.
+    """Return the bytes of the constant pixel of zero points that the kernels read in place of padding, or 0.
 
     The pixel has a byte per input channel. It is left out if no window reaches into the padding.
     """
@@ -111,13 +111,13 @@ def padding(graph: Graph, op: Op) -> int:
 
 
 def stream_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of tw_taps.h for a depthwise convolution."""
+    """Return the bytes of the weight stream of tw_depthwise_lean_dsp.h for a depthwise convolution."""
     channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
     return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols)
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of a tw_taps.h kernel's constants: its weight stream, and a pixel of zero points to read as padding."""
+    """Return the bytes of a kernel's constants: its weight stream, and a pixel of zero points to read as padding."""
     return stream_bytes(graph, op) + padding(graph, op)
 
 

@@ -92,6 +92,10 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "stm r2!, {r4-r11}\n"          \
     "str r2, [sp, #44]\n"
 
+/* 2 * a - b: a in r2, r3, r12, lr, the result too. */
+#define TWICE_LESS(b_0, b_1, b_2, b_3) \
+    "rsb r2, " b_0 ", r2, lsl #1\nrsb r3, " b_1 ", r3, lsl #1\nrsb r12, " b_2 ", r12, lsl #1\nrsb lr, " b_3 ", lr, lsl #1\n"
+
 /* All 16 positions of four filters.
  * Stack, 84 bytes: r4 .. r11, saved here since the code needs all registers; below them [sp] eight sums; +32 the end of a
  * position's inputs; +36 bytes from that end back to the first word of the next position; +40 bytes of code that the first
@@ -119,17 +123,11 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "stm sp, {r4-r11}\n"                \
     POSITION                            \
     "ldm sp, {r2, r3, r12, lr}\n"       \
-    "rsb r2, r4, r2, lsl #1\n"          \
-    "rsb r3, r5, r3, lsl #1\n"          \
-    "rsb r12, r6, r12, lsl #1\n"        \
-    "rsb lr, r7, lr, lsl #1\n"          \
+    TWICE_LESS("r4", "r5", "r6", "r7")  \
     "stm sp, {r2, r3, r12, lr}\n"       \
     "ldrd r2, r3, [sp, #16]\n"          \
     "ldrd r12, lr, [sp, #24]\n"         \
-    "rsb r2, r8, r2, lsl #1\n"          \
-    "rsb r3, r9, r3, lsl #1\n"          \
-    "rsb r12, r10, r12, lsl #1\n"       \
-    "rsb lr, r11, lr, lsl #1\n"         \
+    TWICE_LESS("r8", "r9", "r10", "r11") \
     "strd r2, r3, [sp, #16]\n"          \
     "strd r12, lr, [sp, #24]\n"         \
     POSITION                            \

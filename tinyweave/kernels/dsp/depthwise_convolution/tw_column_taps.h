@@ -1,5 +1,5 @@
 /* tw_column_taps.h - taps of one output of a depthwise convolution along a map of one column, four channels at a time. The layout
- * of the weights is that of tw_taps.h.
+ * of the weights is that of tw_depthwise_lean_dsp.h.
  *
  * Cost: 11 instructions per 4 MACs; rescaling not included.
  */

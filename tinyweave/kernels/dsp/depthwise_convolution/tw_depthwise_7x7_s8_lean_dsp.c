@@ -1,5 +1,4 @@
-/* tw_depthwise_7x7_s8_lean_dsp.c - int8 depthwise convolution 7x7 with the Arm DSP extension and without scratch. tw_taps.h has
- * the layers, the layout of the weights and the cost. */
+/* tw_depthwise_7x7_s8_lean_dsp.c - int8 depthwise convolution 7x7 with the Arm DSP extension and without scratch. */
 #include "tw_depthwise_lean_dsp.h"
 
 #include "tw_taps_loop.h"

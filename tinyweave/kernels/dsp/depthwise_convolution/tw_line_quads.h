@@ -35,6 +35,12 @@ typedef struct {
 #define COLUMN_PRODUCTS(sum, left, right, from)  \
     "smlad " sum ", r1, " left ", " from "\n"    \
     "smlabt " sum ", lr, " right ", " sum "\n"
+/* Code for the sums of two by two outputs; of the odd last column. Steps of rescaling. */
+#define ALL_FOUR(code) code("r10") code("r11") code("r12") code("r3")
+#define BOTH_ROWS(code) code("r10") code("r12")
+#define TIMES_MULTIPLIER(sum) "smmulr " sum ", " sum ", r1\n"
+#define TIMES_POWER(sum) "smmlar " sum ", " sum ", lr, r1\n"
+#define CLAMPED(sum) "ssat " sum ", #8, " sum "\n"
 #define QUADS(fix)                                          \
     "push {r4-r11}\n"                                       \
     "sub sp, sp, #68\n"                                     \
@@ -70,24 +76,12 @@ typedef struct {
     "ldrd r1, lr, [r0, #768]\n"                             \
     QUAD_PRODUCTS("r12", "r3", "r8", "r9", "r12", "r3")     \
     "ldrd r1, lr, [sp]\n"                                   \
-    "smmulr r10, r10, r1\n"                                 \
-    "smmulr r11, r11, r1\n"                                 \
-    "smmulr r12, r12, r1\n"                                 \
-    "smmulr r3, r3, r1\n"                                   \
+    ALL_FOUR(TIMES_MULTIPLIER)                              \
     "ldr r1, [sp, #8]\n"                                    \
-    fix("r10")                                              \
-    fix("r11")                                              \
-    fix("r12")                                              \
-    fix("r3")                                               \
-    "smmlar r10, r10, lr, r1\n"                             \
-    "smmlar r11, r11, lr, r1\n"                             \
-    "smmlar r12, r12, lr, r1\n"                             \
-    "smmlar r3, r3, lr, r1\n"                               \
+    ALL_FOUR(fix)                                           \
+    ALL_FOUR(TIMES_POWER)                                   \
     "ldrd r1, lr, [sp, #12]\n"                              \
-    "ssat r10, #8, r10\n"                                   \
-    "ssat r11, #8, r11\n"                                   \
-    "ssat r12, #8, r12\n"                                   \
-    "ssat r3, #8, r3\n"                                     \
+    ALL_FOUR(CLAMPED)                                       \
     "add lr, lr, r2\n"                                      \
     "strb r11, [r2, r1]\n"                                  \
     "strb r10, [r2]\n"                                      \
@@ -114,16 +108,12 @@ typedef struct {
     "ldrd r1, lr, [r0, #768]\n"                             \
     COLUMN_PRODUCTS("r12", "r8", "r9", "r12")               \
     "ldrd r1, lr, [sp]\n"                                   \
-    "smmulr r10, r10, r1\n"                                 \
-    "smmulr r12, r12, r1\n"                                 \
+    BOTH_ROWS(TIMES_MULTIPLIER)                             \
     "ldr r1, [sp, #8]\n"                                    \
-    fix("r10")                                              \
-    fix("r12")                                              \
-    "smmlar r10, r10, lr, r1\n"                             \
-    "smmlar r12, r12, lr, r1\n"                             \
+    BOTH_ROWS(fix)                                          \
+    BOTH_ROWS(TIMES_POWER)                                  \
     "ldr r1, [sp, #16]\n"                                   \
-    "ssat r10, #8, r10\n"                                   \
-    "ssat r12, #8, r12\n"                                   \
+    BOTH_ROWS(CLAMPED)                                      \
     "strb r10, [r2]\n"                                      \
     "strb r12, [r2, r1]\n"                                  \
     "3:\n"                                                  \

@@ -1,6 +1,6 @@
 /* tw_taps_code.h - assembly that the depthwise kernels without scratch share: products of a tap, and rescaling. Registers: r1:
  * stream; r2, r3: channels (0, 2) and (1, 3) of a tap; r4 .. r7: sums of the first output; r8 .. r11: of the second; r12, lr:
- * weights. tw_taps.h has the layout of the stream. */
+ * weights. tw_depthwise_lean_dsp.h has the layout of the stream. */
 #ifndef TW_TAPS_CODE_H
 #define TW_TAPS_CODE_H
 

@@ -27,8 +27,8 @@ static inline tw_two_words highest(const tw_view *in, const tw_pool_window *wind
     return found;
 }
 
-/* The outputs of a pixel. The last two words may overlap, so they are read before either is written. */
-static void pixel(const tw_view *in, const tw_pool_window *window, int8_t *to)
+/* A tw_pool_pixel. The last two words may overlap, so they are read before either is written. */
+static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int8_t *to)
 {
     const int32_t last = window->pixel - 4;
     int32_t channel = 0;
@@ -42,28 +42,8 @@ static void pixel(const tw_view *in, const tw_pool_window *window, int8_t *to)
         tw_put_word(to + channel, found.first);
         tw_put_word(to + second, found.second);
     }
+    tw_clamp_all(to, window->pixel, p->out_min, p->out_max);
 }
 
-void tw_max_pool_2d_s8_dsp_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
-{
-    const int32_t channels = p->in.c;
-    tw_pool_window window;
-    window.pixel = channels;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
-        const int32_t top = y * p->stride.h - p->pad.h;
-        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
-        window.rows = rows.end - rows.begin;
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int32_t left = x * p->stride.w - p->pad.w;
-            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
-            window.cols = cols.end - cols.begin;
-            window.offset = tw_offset(&in, top + rows.begin, left + cols.begin, channels);
-            pixel(&in, &window, to);
-            tw_clamp_all(to, channels, p->out_min, p->out_max);
-            to += channels;
-        }
-    }
-}
-
-TW_WHOLE_FORM(tw_max_pool_2d_s8_dsp, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
+TW_FORMS(tw_max_pool_2d_s8_dsp, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
+         tw_pool_each(p, in, out, range, pixel))

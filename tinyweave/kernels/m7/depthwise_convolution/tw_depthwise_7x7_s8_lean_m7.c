@@ -1,5 +1,4 @@
-/* tw_depthwise_7x7_s8_lean_m7.c - int8 depthwise convolution 7x7 without scratch, scheduled for a Cortex-M7. tw_taps.h has the
- * layers, the layout of the weights and the cost. */
+/* tw_depthwise_7x7_s8_lean_m7.c - int8 depthwise convolution 7x7 without scratch, scheduled for a Cortex-M7. */
 #include "tw_depthwise_lean_dsp.h"
 
 #include "tw_taps_m7.h"

@@ -1,5 +1,5 @@
 /* tw_taps_m7.h - rows of taps and rescaling for tw_taps_loop.h, scheduled for a Cortex-M7 by the rules of tw_pair_s8_m7.c.
- * tw_taps.h has the layers, the layout of the weights and the cost; registers and stack are those of tw_taps_loop.h.
+ * tw_depthwise_lean_dsp.h has the layout of the weights and the cost; registers and stack are those of tw_taps_loop.h.
  *
  * Order: the second output's products with a tap use the weights that are in r12 and lr. Between them its own weights are
  * loaded, for the first output's products. Between those the next tap's inputs are loaded, in two steps: its address, then its

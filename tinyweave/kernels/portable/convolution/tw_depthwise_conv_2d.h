@@ -11,6 +11,9 @@
 /* Returns weight `index` of those from a byte on, `per_byte` to a byte. */
 typedef int32_t tw_weight_at(const int8_t *from, int32_t index);
 
+/* A tw_weight_at of int8 weights. */
+static inline int32_t tw_int8(const int8_t *from, int32_t index) { return from[index]; }
+
 /* The products of a window for `count` channels, two to four, from `channel` on, a multiple of four; depth multiplier 1. */
 TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel, int32_t count,
                                  int32_t *sums, int32_t per_byte, tw_weight_at *at)
@@ -50,7 +53,7 @@ TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_w
 
 /* The products of a window for one output channel, which reads the input channel `channel_in`. */
 TW_INLINE int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel_in,
-                                       int32_t channel, int32_t per_byte, tw_weight_at *at)
+                                   int32_t channel, int32_t weights_zero, int32_t per_byte, tw_weight_at *at)
 {
     const int32_t tap = (p->shape.out.c + per_byte - 1) / per_byte;
     const int8_t *row_taps = p->weights + window->tap * tap;
@@ -60,7 +63,7 @@ TW_INLINE int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, const tw
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
         for (int32_t i = 0; i < window->cols; ++i) {
-            sum += (x[channel_in] - p->shape.in_zero) * at(taps, channel);
+            sum += (x[channel_in] - p->shape.in_zero) * (at(taps, channel) - weights_zero);
             x += p->shape.dilation.w * window->pixel;
             taps += tap;
         }
@@ -95,7 +98,7 @@ TW_INLINE void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_r
                         tw_depthwise_some(p, &in, &window, channel, 2, sums, per_byte, at);
                     }
                     for (; i < count; ++i) {
-                        sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, per_byte, at);
+                        sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, 0, per_byte, at);
                         if (++used == depth_multiplier) {
                             used = 0;
                             ++channel_in;

@@ -3,7 +3,5 @@
 
 #include "tw_depthwise_conv_2d.h"
 
-static inline int32_t weight_at(const int8_t *from, int32_t index) { return from[index]; }
-
 TW_FORMS(tw_depthwise_conv_2d_s8, tw_conv, tw_whole(in, p->shape.in), tw_whole(out, p->shape.out), p->shape.out,
-         tw_depthwise_over(p, in, out, range, 1, weight_at))
+         tw_depthwise_over(p, in, out, range, 1, tw_int8))

@@ -1,33 +1,12 @@
 /* tw_depthwise_conv_2d_s8_offset.c - int8 depthwise convolution whose weights have a zero point, portable C. */
 #include "tw_conv.h"
 
-/* The products of a window for one output channel, which reads the input channel `channel_in`. */
-static int32_t products(const tw_conv_offset *params, const tw_view *in, const tw_window *window, int32_t channel_in,
-                        int32_t channel)
-{
-    const tw_conv *p = &params->conv;
-    const int32_t x_step = p->shape.dilation.w * p->shape.in.c, x_zero = p->shape.in_zero, zero = params->weights_zero;
-    const int8_t *row_taps = p->weights + window->tap * p->shape.out.c + channel;
-    int32_t offset = window->offset + channel_in;
-    int32_t sum = 0;
-
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
-        for (int32_t i = 0; i < window->cols; ++i) {
-            sum += (*x - x_zero) * (*taps - zero);
-            x += x_step;
-            taps += p->shape.out.c;
-        }
-        row_taps += p->shape.kernel.w * p->shape.out.c;
-        offset = tw_down(offset, window->step, window->ring);
-    }
-    return sum;
-}
+#include "tw_depthwise_conv_2d.h"
 
 void tw_depthwise_conv_2d_s8_offset_part(const tw_conv_offset *params, tw_view in, tw_view out, tw_range range)
 {
     const tw_conv *p = &params->conv;
-    const int32_t depth_multiplier = p->shape.out.c / p->shape.in.c;
+    const int32_t depth_multiplier = p->shape.out.c / p->shape.in.c, zero = params->weights_zero;
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.out.c);
@@ -37,7 +16,7 @@ void tw_depthwise_conv_2d_s8_offset_part(const tw_conv_offset *params, tw_view i
             int32_t channel = 0;
             for (int32_t channel_in = 0; channel_in < p->shape.in.c; ++channel_in) {
                 for (int32_t i = 0; i < depth_multiplier; ++i, ++channel) {
-                    const int32_t sum = products(params, &in, &window, channel_in, channel);
+                    const int32_t sum = tw_depthwise_one(p, &in, &window, channel_in, channel, zero, 1, tw_int8);
                     tw_conv_finish(p, channel, &sum, 1, to + channel);
                 }
             }
