@@ -16,14 +16,8 @@ from ..variant import DSP_FORMS, Variant, packed_by_tap
 KIND = ("depthwise_conv_2d",)
 by_taps = partial(Variant, kinds=KIND, params="tw_conv", features=taps)
 # kernels of tw_depthwise_lean_dsp.h: they read the taps in place and need no scratch
-in_place = partial(
-    Variant,
-    kinds=KIND,
-    isa="dsp",
-    flash=taps_dsp.flash,
-    stream=dense.of_filters(taps_dsp.stream),
-    layout="tw_depthwise_lean_dsp.h",
-)
+TAPS = dense.of_filters(taps_dsp.stream)
+in_place = partial(Variant, kinds=KIND, isa="dsp", flash=taps_dsp.flash, stream=TAPS, layout="tw_depthwise_lean_dsp.h")
 in_column = partial(
     in_place,
     params="tw_conv_dsp",
