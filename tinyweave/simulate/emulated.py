@@ -53,6 +53,7 @@ STACK_BYTES = 1 << 16
 HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # everything that emitted C needs of a C library
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
+TRACED = ("-DTW_TRACE=tw_trace_all", f"-include{FOLDER / 'trace.h'}")  # flags of a build whose steps are recognised
 FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
 
 DISASSEMBLES = "cortex-m4"  # a core whose emulator, Unicorn, comes with the disassembler for all cores
@@ -92,7 +93,7 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
     compiler = COMPILERS[CORES[core].isa]()
-    flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace_all"] if trace else [])]
+    flags = [*flags_for(core, compiler, optimize), *(TRACED if trace else ())]
     flags += ["-DTW_PLAIN_C"] if plain else []
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", *(f"-Wl,-u,{model}_{name}" for name in FUNCTIONS)]
     files = [*toolchain.sources(Path(folder), model), FOLDER / "runtime.c"]

@@ -95,16 +95,8 @@ NO_LOOP_TO_CALL int memcmp(const void *left, const void *right, size_t count)
 }
 
 #ifdef TW_TRACE
-/* The emulator recognises the end of a step by this function. It is a single basic block. */
 __attribute__((noinline)) void tw_trace(int32_t step)
 {
     __asm__ volatile("" : : "r"(step));
-}
-
-void TW_TRACE(int32_t step, int32_t layer)
-{
-    if (layer < 0) {
-        tw_trace(step);
-    }
 }
 #endif

@@ -402,15 +402,17 @@ def _remove(path: Path) -> None:
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
     """Return the path of an object file for each C file in `files`, compiled once and cached, since all models share kernels.
 
-    `files` are C files and headers. -DTW_TRACE is left out for a C file that does not use it, itself or in a header, so that
-    builds with and without the trace hook share its object. `include` are further words, such as header folders.
+    `files` are C files and headers. -DTW_TRACE, and the header of a word -includeFILE, are left out for a C file that does not
+    use the trace hook, itself or in a header, so that builds with and without it share its object. `include` are further words,
+    such as header folders.
     """
     headers = {file.name: file for file in files}
     paths = []
     for file in (file for file in files if file.suffix == ".c"):
         used = _included(file, headers)
         traced = any("TW_TRACE" in header.read_text() for header in used)
-        chosen = ["-c", *(flag for flag in flags if traced or not flag.startswith("-DTW_TRACE"))]
+        chosen = ["-c", *(flag for flag in flags if traced or not flag.startswith(("-DTW_TRACE", "-include")))]
+        used += [Path(flag.removeprefix("-include")) for flag in chosen if flag.startswith("-include")]
 
         def make(path: Path, file: Path = file, chosen: Sequence[str] = chosen) -> None:
             compile_c(toolchain, [*chosen, "-I", file.parent, *include, file, "-o", path])
