@@ -50,10 +50,10 @@ ADDRESSES = {
     "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
 }
 STACK_BYTES = 1 << 16
-HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # everything that emitted C needs of a C library
+HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # what emitted C needs of a C library, and trace.h
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
-TRACED = ("-DTW_TRACE=tw_trace_all", f"-include{FOLDER / 'trace.h'}")  # flags of a build whose steps are recognised
+TRACED = ("-DTW_TRACE=tw_trace_all", f"-include{FOLDER / 'include' / 'trace.h'}")  # flags of a build whose steps are recognised
 FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
 
 DISASSEMBLES = "cortex-m4"  # a core whose emulator, Unicorn, comes with the disassembler for all cores
