@@ -311,7 +311,7 @@ def _plan_of(planning: Record) -> str:
 def _input_of(prepared: Record) -> str:
     """Return a description of how firmware must turn an image, sound or sensor data into the network's input."""
     match prepared.get("source"):
-        case "images":
+        case "images" | "visual-wake-words":
             return f"pixels - 128, of an image of {' x '.join(map(str, prepared['size']))}"
         case "detection":
             rows, columns = prepared["size"]

@@ -11,7 +11,7 @@ import pytest
 from cases.draw import activation, constant, single_op
 from cases.ops import GENERATORS, Case, cases
 from cases.rows import union
-from codegen.test_kinds import emit_to
+from codegen.emitted import emitted
 
 from tinyweave import api, ops
 from tinyweave.exporters.tflite import to_tflite
@@ -76,7 +76,7 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, tmp_path: Path) -> None:
     computes = [op for op in graph.ops if not SPECS[op.kind].moves and op.kind not in ("shape", "quantize")]
     assert not any(t.dtype == "uint8" for op in computes for t in graph.outputs_of(op))
     made = plan(graph, Request("layer"))
-    folder, arena = emit_to(made, tmp_path / "c"), made.arena
+    folder, arena = emitted(made, tmp_path / "c"), made.arena
     program = host.build(folder, graph.name, sanitize=True, optimize="-O0")
     firmware = emulated.build(folder, graph.name, "cortex-m4")
     expected: list[list[np.ndarray]] = [[], []]

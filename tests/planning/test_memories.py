@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tinyweave import api
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
 from tinyweave.ir import Graph, verify
-from tinyweave.planning import Limits, Objective, Plan, Request, check, from_json, plan, to_json
+from tinyweave.planning import Limits, Objective, Plan, Request, check, from_json, plan, planner, to_json
 from tinyweave.planning.memories import excess, traffic
 from tinyweave.simulate import compare
 from tinyweave.support import toolchain
@@ -54,6 +55,25 @@ def test_the_objective_size_divides_buffers_only_if_that_takes_no_more_bytes(see
     divided, memories = two(graph, 0.8, 0.7, objective="size")
     other, _ = two(graph, 0.8, 0.7)
     assert excess(divided.arena, memories) <= excess(other.arena, memories)
+
+
+def test_a_plan_within_the_largest_memory_is_the_last_that_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here no plan above the largest memory can be divided: each exceeds the memories by a byte."""
+    net, x = Net(32, 16, 3), "image"
+    for channels, stride in ((10, 1), (9, 1), (8, 2), (7, 1), (6, 2), (5, 1)):
+        x = net.conv(x, channels, 3, stride=stride)
+    graph = net.finish("deep", x)
+    request = Request(objective="speed", core="cortex-m4")
+    sizes = [sum(made.arena.values()) for made in planner.PlanSearch(graph, request).front(checked=False)]
+    assert len(sizes) > 4
+
+    def distributed(made: Plan, *_: object, **__: object) -> Plan:
+        return made if sum(made.arena.values()) <= sizes[-1] else replace(made, arena={"slow": sizes[-1] + 1})
+
+    monkeypatch.setattr(planner, "distribute_over_maps", distributed)
+    limits = Limits(maps=({"fast": sizes[-1], "slow": sizes[-1]},))
+    made = planner.PlanSearch(graph, replace(request, limits=limits)).plan(checked=False)
+    assert sum(made.arena.values()) == sizes[-1]
 
 
 def test_a_plan_that_cannot_be_divided_gives_way_to_a_smaller_one() -> None:

@@ -198,10 +198,10 @@ class PlanSearch:
         """Return a plan with its buffers distributed over the device's memories. It is not checked.
 
         A plan within the sum of the memories may exceed one of them. Then a plan with less RAM by this excess is distributed,
-        then one that fits into the largest memory. If none of the three fits, return the plan with the least excess.
+        twice at most, then one that fits into the largest memory. If none fits, return the plan with the least excess.
         """
         largest, plans = max(max(memories.values()) for memories in limits.maps), list[Plan]()
-        for most in (NEVER, NEVER, largest):
+        for most in (NEVER, NEVER, largest, 0):
             overlap, least = self.request.strategy != "layer", objective == "size"
             plans.append(distribute_over_maps(best, limits.maps, overlap=overlap, least=least, checked=False))
             over = limits.ram_excess(plans[-1].arena) or 0

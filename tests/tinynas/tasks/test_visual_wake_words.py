@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tinynas.prepare import task_of
+from tinynas.search_report import _input_of
 from tinynas.settings import Preparation
 from tinynas.tasks.annotations import Annotated, LabelledBox
 from tinynas.tasks.dataset import PARTS
@@ -49,6 +50,7 @@ def test_a_box_of_half_a_percent_of_the_image_gives_the_class_person(tmp_path: P
         number = int(sample[0, 0, 0]) + 128
         assert label == (number % 3 == 0 and number < COUNT - 6) and (sample == sample[0, 0, 0]).all()
     assert made.preparation["source"] == "visual-wake-words"
+    assert _input_of(made.preparation) == "pixels - 128, of an image of 20 x 30"
 
 
 def test_names_of_coco_files_give_the_parts(tmp_path: Path) -> None:

@@ -16,79 +16,108 @@ static inline uint32_t few_word(const int8_t *x, int32_t depth)
     return word;
 }
 
-/* Adds the products of a quad of inputs with a filter; w: its weights. */
-static inline int32_t add_to(int32_t sum, uint32_t even, uint32_t odd, const uint32_t *w)
-{
-    return tw_smlad(odd, w[1], tw_smlad(even, w[0], sum));
-}
+#if TW_HAS_DSP
 
-/* Adds the products of a quad of inputs with `filters` filters, a constant, so that sums stay in registers. Of a single filter
- * sums[1] is a second sum, since a Cortex-M7 waits for a sum that the next instruction adds to. */
-TW_INLINE const uint32_t *add_quad(uint32_t word, const uint32_t *stream, int32_t filters, int32_t *sums)
-{
-    const uint32_t even = tw_sxtb16(word), odd = tw_sxtb16_odd(word);
-    if (filters == 1) {
-        sums[0] = tw_smlad(even, stream[0], sums[0]);
-        sums[1] = tw_smlad(odd, stream[1], sums[1]);
-        return stream + 2;
-    }
-    sums[0] = add_to(sums[0], even, odd, stream);
-    sums[1] = add_to(sums[1], even, odd, stream + 2);
-    if (filters > 2) {
-        sums[2] = add_to(sums[2], even, odd, stream + 4);
-    }
-    if (filters > 3) {
-        sums[3] = add_to(sums[3], even, odd, stream + 6);
-    }
-    return stream + 2 * filters;
-}
+/* Returns the bytes, at most 0, from the end of the whole quads of `depth` inputs to the last quad; 0 if all quads are whole. */
+static inline int32_t few_back(int32_t depth) { return -(-depth & 3); }
 
-/* Adds the products of all quads of a row; returns the end of the stream. */
-TW_INLINE const uint32_t *add_quads(const int8_t *x, int32_t depth, const uint32_t *stream, int32_t filters, int32_t *to)
-{
-    int32_t sums[MOST] = {to[0], filters > 1 ? to[1] : 0, filters > 2 ? to[2] : 0, filters > 3 ? to[3] : 0};
-    const int32_t round = filters < 3 ? 8 : 4; /* bytes; for more filters, two quads per round save less */
-    if (depth & 4 & round >> 1) {
-        stream = add_quad(tw_word(x), stream, filters, sums);
-        x += 4;
-    }
-    for (const int8_t *const end = x + (depth & -round); x != end; x += round) {
-        stream = add_quad(tw_word(x), stream, filters, sums);
-        if (round == 8) {
-            stream = add_quad(tw_word(x + 4), stream, filters, sums);
-        }
-    }
-    if (depth & 3) { /* the last quad overlaps the one before, where its weights are 0 */
-        stream = add_quad(tw_word(x - (-depth & 3)), stream, filters, sums);
-    }
-    to[0] = filters == 1 ? tw_signed((uint32_t)sums[0] + (uint32_t)sums[1]) : sums[0];
-    for (int32_t i = 1; i < filters; ++i) {
-        to[i] = sums[i];
-    }
-    return stream;
-}
+/* The quad of inputs at r0, as lanes (k, k + 2) in r9 and (k + 1, k + 3) in r8. */
+#define INPUTS              \
+    "ldr r8, [r0], #4\n"    \
+    "sxtb16 r9, r8\n"       \
+    "sxtb16 r8, r8, ror #8\n"
+/* The weights of the next filter; its products, each added to a sum. */
+#define WEIGHTS "ldrd r10, r11, [r1], #8\n"
+#define PRODUCTS(sum, other)                     \
+    "smlad " sum ", r9, r10, " sum "\n"          \
+    "smlad " other ", r8, r11, " other "\n"
+#define ONE PRODUCTS("r4", "r5") /* two sums, since a Cortex-M7 waits for a sum that the next instruction adds to */
+#define TWO PRODUCTS("r4", "r4") WEIGHTS PRODUCTS("r5", "r5")
+#define THREE TWO WEIGHTS PRODUCTS("r6", "r6")
+#define FOUR THREE WEIGHTS PRODUCTS("r7", "r7")
+#define QUAD(filters) INPUTS WEIGHTS filters
+
+/* All quads of a row.
+ * Registers at entry: r0: inputs; r1: stream; r2: end of the whole quads, at least one; r3: sums; r12: few_back. In the loop
+ * r4 .. r7: sums; r8, r9: inputs; r10, r11: weights.
+ * Stack, 32 bytes: r4 .. r11, saved here since compilers do not give that many registers without optimisation.
+ * Loop: two quads per round; the first round of an odd number of quads enters at label 2. Equals add_quad() below for each quad. */
+#define QUADS(filters)                                 \
+    __asm__ volatile("push {r4-r11}\n"                 \
+                     "ldm r3, {r4-r7}\n"               \
+                     "sub r8, r2, r0\n"                \
+                     "tst r8, #4\n"                    \
+                     "bne 2f\n"                        \
+                     "1:\n" QUAD(filters)              \
+                     "2:\n" QUAD(filters)              \
+                     "cmp r0, r2\n"                    \
+                     "bne 1b\n"                        \
+                     "cmp r12, #0\n"                   \
+                     "beq 3f\n"                        \
+                     "add r0, r0, r12\n" QUAD(filters) \
+                     "3:\n"                            \
+                     "stm r3, {r4-r7}\n"               \
+                     "pop {r4-r11}\n"                  \
+                     : "+r"(from), "+r"(words)         \
+                     : "r"(stop), "r"(to), "r"(back)   \
+                     : "cc", "memory")
 
 /* Adds the products of a row of inputs with one to four filters; returns the end of their stream. */
 TW_NOT_INLINE const uint32_t *add_products(const int8_t *x, int32_t depth, const uint32_t *stream, int32_t filters,
                                            int32_t *sums)
 {
     uint32_t word;
+    if (filters == 1) {
+        sums[1] = 0; /* the second sum of ONE */
+    }
     if (depth < 4) {
         word = few_word(x, depth);
         x = (const int8_t *)&word;
         depth = 4;
     }
-    switch (filters) {
-    case 1:
-        return add_quads(x, depth, stream, 1, sums);
-    case 2:
-        return add_quads(x, depth, stream, 2, sums);
-    case 3:
-        return add_quads(x, depth, stream, 3, sums);
-    default:
-        return add_quads(x, depth, stream, 4, sums);
+    const int8_t *const end = x + (depth & ~3);
+    const int32_t offset = few_back(depth);
+    register const int8_t *from __asm__("r0") = x;
+    register const uint32_t *words __asm__("r1") = stream;
+    register const int8_t *stop __asm__("r2") = end;
+    register int32_t *to __asm__("r3") = sums;
+    register int32_t back __asm__("r12") = offset;
+    if (filters == 1) {
+        QUADS(ONE);
+        sums[0] = tw_signed((uint32_t)sums[0] + (uint32_t)sums[1]);
+    } else if (filters == 2) {
+        QUADS(TWO);
+    } else if (filters == 3) {
+        QUADS(THREE);
+    } else {
+        QUADS(FOUR);
     }
+    return words;
 }
+
+#else
+
+/* Adds the products of a quad of inputs. */
+static const uint32_t *add_quad(uint32_t word, const uint32_t *stream, int32_t filters, int32_t *sums)
+{
+    for (int32_t i = 0; i < filters; ++i, stream += 2) {
+        sums[i] = tw_smlad(tw_sxtb16_odd(word), stream[1], tw_smlad(tw_sxtb16(word), stream[0], sums[i]));
+    }
+    return stream;
+}
+
+static const uint32_t *add_products(const int8_t *x, int32_t depth, const uint32_t *stream, int32_t filters, int32_t *sums)
+{
+    if (depth < 4) {
+        return add_quad(few_word(x, depth), stream, filters, sums);
+    }
+    for (int32_t i = 0; i < depth; i += 4) {
+        stream = add_quad(tw_word(x + tw_min(i, depth - 4)), stream, filters, sums);
+    }
+    return stream;
+}
+
+#endif
 
 /* Rescales all sums and writes the outputs. */
 static inline void put(const tw_dense *p, const int32_t *sums, int8_t *to)
