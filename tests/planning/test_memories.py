@@ -68,7 +68,7 @@ def test_a_plan_within_the_largest_memory_is_the_last_that_is_tried(monkeypatch:
     assert len(sizes) > 4
 
     def distributed(made: Plan, *_: object, **__: object) -> Plan:
-        return made if sum(made.arena.values()) <= sizes[-1] else replace(made, arena={"slow": sizes[-1] + 1})
+        return replace(made, arena={"slow": min(sum(made.arena.values()), sizes[-1] + 1)})
 
     monkeypatch.setattr(planner, "distribute_over_maps", distributed)
     limits = Limits(maps=({"fast": sizes[-1], "slow": sizes[-1]},))
