@@ -366,7 +366,9 @@ def test_search_and_train_commands_write_their_results(
     assert faults(entry["record"], "record") == "" and entry["record"]["verify"]["ok"] is True
     arch = str(tmp_path / "found" / "arch.json")
     code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
-    trained = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    trained = json.loads(printed.out)
     assert faults(record, "search") == "" and faults(trained, "search") == "" and kind_of(record) == "search"
     assert json.loads(record["arch"])["plan"] == record["planning"] == trained["planning"] and "_planned" in record["space"]
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
