@@ -130,13 +130,15 @@ def test_names_of_tensors_and_files_cannot_write_control_codes(capsys, tmp_path)
         assert all(line.isprintable() for line in path.read_text(encoding="utf-8").replace("\t", " ").split("\n")), path.name
 
 
-def test_an_internal_error_is_reported_as_a_bug_with_exit_code_70(capsys, chain, monkeypatch):
+@pytest.mark.parametrize("error", [ZeroDivisionError, EOFError])  # typer takes the second for Ctrl-D
+def test_an_internal_error_is_reported_as_a_bug_with_exit_code_70(capsys, chain, monkeypatch, error):
     def broken(*arguments):
-        raise ZeroDivisionError("boom")
+        raise error("boom")
 
     monkeypatch.setattr("tinyweave.api.models.with_io", broken)  # called by every command that reads a model
     assert run("inspect", chain) == 70
-    assert "bug of tinyweave" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{error.__name__}: boom" in said and said.splitlines()[-1].startswith("tinyweave: this is a bug of tinyweave")
 
 
 def test_inputs_are_read_from_npy_npz_and_raw_files(chain, tmp_path):

@@ -88,7 +88,8 @@ def test_ctrl_c_ends_with_code_130_and_leaves_no_files(tmp_path):
 
 def test_an_interrupted_search_says_that_the_same_command_continues(tmp_path, capsys, monkeypatch):
     pytest.importorskip("torch", reason="needs torch")
-    monkeypatch.setattr("tinynas.prepare.task_of", Mock(side_effect=KeyboardInterrupt))
+    # not task_of of tinynas.prepare: if nothing has imported verbs before, verbs would keep the mock after this test
+    monkeypatch.setattr("tinynas.verbs.task_within", Mock(side_effect=KeyboardInterrupt))
     assert run("search", "--task", "sensors", "--data", tmp_path, "--device", "stm32f412", "-o", "found") == 130
     assert capsys.readouterr().err == "tinyweave: the same command continues the run in 'found'\ntinyweave: interrupted\n"
 

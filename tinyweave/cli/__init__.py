@@ -50,15 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         return _bad_input(f"{_file_of(error)}: {error.strerror or error}")
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as error:
+        if isinstance(error.__cause__, EOFError):  # of a command; typer takes it for Ctrl-D
+            return _our_mistake()
         if not received_signals:  # else the caller says which signal it was
             print("tinyweave: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception:
-        _heed_signal()
-        traceback.print_exc()
-        print("tinyweave: this is a bug of tinyweave; please report it with the lines above", file=sys.stderr)
-        return OUR_MISTAKE
+        return _our_mistake()
 
 
 class _Pipe(io.FileIO):
@@ -108,6 +107,14 @@ def _file_of(error: OSError) -> str:
         return "input or output"
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes its buffer again at exit
     return "standard output"
+
+
+def _our_mistake() -> int:
+    """Print the traceback of the error that is being handled, as a bug of tinyweave, and return the exit code OUR_MISTAKE."""
+    _heed_signal()
+    traceback.print_exc()
+    print("tinyweave: this is a bug of tinyweave; please report it with the lines above", file=sys.stderr)
+    return OUR_MISTAKE
 
 
 def _bad_input(message: str) -> int:
