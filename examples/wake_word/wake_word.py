@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from wake_word_mel import BANDS, HOP, RATE, WakeWordMel, wake_word_mel
 
 import tinyweave as tw
 from tinynas.int8 import int8_outputs
@@ -25,7 +26,6 @@ from tinynas.tasks import listening
 from tinynas.tasks.dataset import files_of
 from tinynas.tasks.evaluation.intervals import wilson
 from tinynas.tasks.sounds import as_int16
-from tinynas.tasks.wake_word import BANDS, HOP, RATE, WakeWordMel, wake_word_mel
 from tinyweave import api
 from tinyweave.projects import Package
 from tinyweave.simulate import emulated

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from cases.strict import sanitizers
 from numpy.typing import NDArray
+from wake_word_mel import wake_word_mel
 
 from tinynas.tasks.features import QUIETEST, STEPS, LogMel, log_mel
-from tinynas.tasks.wake_word import wake_word_mel
 from tinyweave.ir import CompileError
 from tinyweave.simulate import emulated
 from tinyweave.support import toolchain

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.strict import c99, sanitizers
+from wake_word_mel import WakeWordMel, wake_word_mel
 
 from tinynas.tasks.features import LogMel, log_mel
 from tinynas.tasks.listening import c_files, detections, windows
-from tinynas.tasks.wake_word import WakeWordMel, wake_word_mel
 from tinyweave.support import toolchain
 
 FRAMES, STEPS = 7, 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from wake_word_mel import WakeWordMel, wake_word_mel
 
-from tinynas.tasks.wake_word import WakeWordMel, wake_word_mel
 from tinyweave.ir import CompileError
 
 STEP = 0.0037  # nearly that of the benchmark's network

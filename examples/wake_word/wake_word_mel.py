@@ -13,9 +13,8 @@ from math import log2, log10
 
 import numpy as np
 
+from tinynas.tasks.features import WINDOW_BITS, Floats, Ints, LogMel, as_ints, mel
 from tinyweave.ir import CompileError
-
-from .features import WINDOW_BITS, Floats, Ints, LogMel, as_ints, mel
 
 RATE, FRAME, HOP, BANDS = 16_000, 1024, 512, 40
 LOUDEST_DB, OFFSET_DB = 64.0, 52.0
