@@ -157,7 +157,7 @@ def sections(results: Results) -> list[Section]:
             tuple(f"train evolution * {engine} *" for engine in ENGINES),
         ),
         Section(
-            "Search compared with scaled networks and random search (tables 5.1 and 5.2)",
+            "Search compared with scaled networks and random search, without a limit of time (table 5.1)",
             f"RAM is counted for the engine that needs the least ({best}). Scaled networks differ from the published ones in\n"
             "width, image size and strides; DS-CNN also in kernel, activations and skip connections. They are weak at this\n"
             "scale. Hand-made, plain networks have kernels of 3, the smallest expansions of the space and one factor for all\n"
@@ -203,7 +203,7 @@ def sections(results: Results) -> list[Section]:
             tuple(f"{name} {MIDDLE} *" for name in CURVE_NAMES.values()),
         ),
         Section(
-            "The best space, other spaces and all sizes and widths (table 5.6, figure 5-4)",
+            "The best space, other spaces and all sizes and widths (table 5.6)",
             f"Images, {MIDDLE} KiB. The best space is the image size and the width that stage one chooses if at least\n"
             f"{100 * MIN_SHARE:.0f} % of its networks must fit. {SETTINGS_TRIED} of the {SETTINGS - 1} next best spaces\n"
             "were drawn. The last row searches all sizes and widths. All rows but one use one supernet. In the thesis, the\n"
@@ -212,16 +212,16 @@ def sections(results: Results) -> list[Section]:
             ("supernet images-own", "train evolution images-own *", "train evolution images space *"),
         ),
         Section(
-            "Joint search of resolution and width (table 5.8)",
+            "Joint search of resolution and width (table 5.8 without networks scaled after the search)",
             f"Images, {max(LIMITS['images'])} KiB, with a limit of MACs. Stage one chooses the single size and width within\n"
             "the same limits. In the thesis, a width per block is better than one width if MACs are few.",
             joint(results),
             tuple(f"train evolution images {kind} *" for kind in JOINT_NAMES),
         ),
         Section(
-            "4-bit weights compared with 8-bit weights in equal Flash (tables 5.3 and 5.4)",
+            "4-bit weights compared with 8-bit weights in equal Flash, quantised after the training",
             f"Images, {MIDDLE} KiB. With 4 bits, a search may use up to {1 / BYTES[4]:.2f} times as many weights. The\n"
-            "networks are quantised without further training. Networks with 8 and with 4 bits differ also in architecture.",
+            "networks are not trained for 4 bits, as those of tables 5.3 and 5.4 are. They differ also in architecture.",
             bits(results),
             ("quantise *",),
         ),

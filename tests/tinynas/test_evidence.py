@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import math
 import re
@@ -192,3 +193,32 @@ def test_intervals_of_keywords_are_over_rotations(results: Results) -> None:
 )
 def test_the_page_names_the_candidate_that_a_search_returned(network: dict[str, Any], kind: str) -> None:
     assert kind_of({"network": network, "hand": {"stem": 8}}) == kind
+
+
+PRINTED = {  # table or figure of the thesis -> the measurements that it needs: words of a heading that leaves them out
+    "table 5.1": {"rival images * layers *": "", "train evolution images layers *": "", "rival images * streamed *": ""},
+    "table 5.6": {"train evolution images space *": "", "train evolution images streamed *": "", "supernet images-own": ""},
+    "figure 5-6": {"evolution images streamed *": "", "random images streamed *": "", "evolution images layers *": ""},
+    "table 5.8": {
+        "train evolution images fixed *": "",
+        "train evolution images uniform *": "",
+        "train evolution images flexible *": "",
+        "scaled evolution *": "without networks scaled after the search",
+    },
+}
+
+
+def test_headings_name_only_what_was_measured() -> None:
+    """Each heading has measurements; what it names of the thesis is complete, but for what it says to leave out."""
+    found = read(evidence_page.FILE)
+    measured = [name for name, line in found.lines.items() if line["result"]]
+    sections = {section.title: section.patterns for section in evidence_page.sections(found)}
+    headings = re.findall("^### (.*)$", evidence_page.PAGE.read_text(), re.MULTILINE)
+    assert headings == ["Summary", *sections, "Every trained network"]
+    for title, patterns in sections.items():
+        assert all(fnmatch.filter(measured, each) for each in patterns), title
+        named = re.findall(r"\b(?:table|figure)s? \d.*?(?=\)|$)", title)
+        for each in (f"{kind} {number}" for text in named for kind, number in re.findall(r"(table|figure) (\d[.-]\d)", text)):
+            for needed, left_out in PRINTED[each].items():
+                assert bool(fnmatch.filter(measured, needed)) != bool(left_out and left_out in title), (title, needed)
+        assert not re.search(r"tables|figures", title), "named one by one"
