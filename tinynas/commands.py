@@ -97,6 +97,8 @@ def search(
         def progress(what: str, done: int, total: int) -> None:
             if what.startswith(searching.NEEDS):
                 print(f"tinyweave: the search {what} of wall-clock time, if no other program runs", file=sys.stderr)
+            if what.startswith(search_options.FEW_FIT):
+                print(f"tinyweave: the search has {what}; higher limits give it more", file=sys.stderr)
             report(what, done, total)
 
         given = {**_given(chosen, prepared), **more}

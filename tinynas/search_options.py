@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 MINUTES = 20  # default time limit
+FEW_FIT = "few networks to choose from"  # begins the progress report of a search for which most networks are too large
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 

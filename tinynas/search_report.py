@@ -13,12 +13,13 @@ from tinyweave.report.columns import clean
 from tinyweave.report.schema import VERSION
 from tinyweave.report.text import heading, show_lines
 
-from .arch import Arch, from_json, is_fitted, macs, to_json, weights
+from . import halving, journal
+from .arch import from_json, is_fitted, macs, to_json, weights
 from .costs import NAME
 from .searching import SearchResult
-from .tasks.dataset import advice
-from .tasks.evaluation.baselines import verdict
-from .tasks.evaluation.confusion import class_rates, confusion_matrix
+from .tasks.dataset import advice, preparation_at
+from .tasks.evaluation.baselines import LOGISTIC, MAX_FEATURES, NEAREST, verdict
+from .tasks.evaluation.confusion import class_rates, confusion_matrix, weak_classes
 from .trained import FIRMWARE
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
     """Return the record of a finished search; `run` is the dict of settings that the search saved in its folder."""
     profile, done = found.deployment.profile, found.deployment
     assert profile and done.verification, "the deployment was built"
-    archs, supernet = [arch for arch, _ in found.candidates], run.get("supernet")
-    epochs = sum(each.get("epochs", 0) for each in found.trained)
-    epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
+    archs = [arch for arch, _ in found.candidates]
     right = {each["candidate"]: each["accuracy"] for each in found.trained}  # after the last training of each
     candidates = [
         {key: getattr(cost, key) for key in ("ram", "flash", "macs", "ms", "mj")} | {"accuracy": right.get(number)}
@@ -54,11 +53,12 @@ def search_record(found: SearchResult, run: Record) -> Record:
     ]
     front, chosen = _front(candidates, run["against"] or ["ram"]), archs.index(found.arch)
     recorded = sorted({*range(min(RECORDED, len(candidates))), *front, chosen})
-    labels = found.data.part("test")[1]
-    matrix, said = None, None
+    labels, groups, matrix, said, weak = found.data.part("test")[1], found.data.groups_of("test"), None, None, list[str]()
     if found.predicted is not None:
+        own = None if not is_fitted(found.arch) else NEAREST if found.arch.stored else LOGISTIC
         matrix = confusion_matrix(labels, found.predicted, len(found.data.classes)).tolist()
-        said = verdict(found.predicted == labels, found.baselines, found.data.groups_of("test"))
+        said = verdict(found.predicted == labels, found.baselines, groups, own)
+        weak = weak_classes(labels, found.predicted, found.data.classes, groups)
     return {
         "tinyweave": __version__,
         "schema": VERSION,
@@ -66,7 +66,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "firmware": str(found.folder / FIRMWARE),
         "model": str(found.folder / f"{NAME}.tflite"),
         "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test")}
-        | {"preparation": _own_size(run["data"]["preparation"], found.arch)},
+        | {"preparation": preparation_at(found.data, found.arch.image[:2])},
         "space": run["space"],
         "strategy": run["strategy"],
         "device": run["device"],
@@ -79,7 +79,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "accuracy": {**found.accuracy, "interval_95": list(found.interval)},
         "baselines": [{"name": each.name, "setting": each.setting, "accuracy": each.accuracy} for each in found.baselines],
         "verdict": said,
-        "advice": [] if said is None else [line for line in advice(found.data) if line not in said],
+        "advice": [] if said is None else [*weak, *(line for line in advice(found.data) if line not in said)],
         "confusion": matrix,
         "searched": found.costs.record(),
         "deployed": {
@@ -95,17 +95,59 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "excess": found.deployment.excess,
         "fits": found.fits,
         "verified": done.verification.ok,
-        "trained": {
-            "space": run["networks"],
-            "candidates": len(found.candidates),
-            "rungs": run["rungs"],
-            "epochs": epochs,
-            "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
-        },
+        "trained": _trained(found, run),
         "candidates": [candidates[number] for number in recorded],
         "chosen": recorded.index(chosen),
         "front": [{"candidate": recorded.index(number), "arch": to_json(archs[number])} for number in front],
     }
+
+
+def _trained(found: SearchResult, run: Record) -> Record:
+    """Return what was trained: the numbers of networks, and of epochs of all networks, trials, folds and stage one."""
+    folds, supernet, archs = run.get("folds", 1), run.get("supernet"), [arch for arch, _ in found.candidates]
+    trials = list(journal.entries(found.folder / halving.TRIALS))
+    epochs = folds * sum(each["epochs"] for each in trials)
+    networks = {from_json(json.dumps(run["candidates"][each["network"]]["arch"])) for each in trials}
+    for each in found.trained:
+        is_final = each.get("rung") == len(run["rungs"])
+        if each.get("epochs") and not is_fitted(arch := archs[each["candidate"]]):
+            networks.add(arch)
+            epochs += each["epochs"] * (1 if is_final else folds)
+    epochs += sum(each["epochs"] for each in run["data"]["preparation"].get("stage_one", {}).get("tried", ()))
+    epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
+    trained = {
+        "space": run["networks"],
+        "candidates": len(found.candidates),
+        "networks": len(networks),
+        "sampled": run["sampled"] if "sampled" in run else None if run["archs"] else len(networks),
+        "computed": len({archs[each["candidate"]] for each in found.trained if is_fitted(archs[each["candidate"]])}),
+        "rungs": run["rungs"],
+        "folds": folds,
+        "epochs": epochs,
+        "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
+    }
+    return trained | {"summary": _summary(trained), "judged": _judged(folds)}
+
+
+def _summary(trained: Record) -> str:
+    """Return a line on how many networks were trained, sampled or computed, and for how many epochs."""
+    epochs = f"{trained['epochs']:,} epochs in all"
+    if trained["supernet"]:
+        measured = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
+        further = f"{trained['rungs'][0][0]} of them trained further"
+        return f"measured with the weights of a supernet: {measured}; {further}, {epochs}"
+    said = f"trained: {trained['networks']:,} network{'s' if trained['networks'] != 1 else ''}"
+    if trained["sampled"] is not None:
+        said += f", of them {trained['sampled']:,} sampled from the {trained['space']:.2g} of the space"
+    if trained["computed"]:
+        said += f"; computed from the samples without training: {trained['computed']}"
+    by_folds = f", with {trained['folds']} trainings of each network in a cross-validation" if trained["folds"] > 1 else ""
+    return f"{said}; {epochs}{by_folds}"
+
+
+def _judged(folds: int) -> str:
+    """Return on which samples the search compared networks."""
+    return f"in a cross-validation of {folds} folds, without the test part" if folds > 1 else "on the validation part"
 
 
 def _stage_one(run: Record) -> Record:
@@ -114,11 +156,6 @@ def _stage_one(run: Record) -> Record:
     `enough` is None, or if this share is too small, looser limits that enough networks would fit.
     """
     return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
-
-
-def _own_size(prepared: Record, arch: Arch) -> Record:
-    """Return the settings with the image size of the network's input, of several that a search may try."""
-    return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 
 def _front(candidates: list[Record], costs: list[str]) -> list[int]:
@@ -164,8 +201,8 @@ def card(record: Record) -> str:
         lines.append(f"| {each['ram']:,} | {each['flash']:,} | {each['macs'] / 1e6:.2f} | {ms} | {right} |")
     lines += [
         "",
-        f"The table has the search's candidates, with the {record['measure']} on the validation part after the last training",
-        "of each, or with the weights of the supernet; those further down were trained for fewer epochs.",
+        f"The table has the search's candidates, with the {record['measure']} {record['trained']['judged']} after the last",
+        "training of each, or with the weights of the supernet; those further down were trained for fewer epochs.",
         "",
         f"`{record['arch']}`",
         "",
@@ -225,24 +262,27 @@ def _facts(record: Record) -> list[str]:
         lines.append(f"energy of one inference: **{deployed['energy_mj']:.3g} mJ** {mj}by the current of the data sheet")
     if "plan" in json.loads(record["arch"]):
         lines.append(f"planned as the search chose it: {_plan_of(record['planning'])}")
+    prepared = record["task"]["preparation"]
     if is_fitted(arch := from_json(record["arch"])):
         lines.append(
             f"the network finds the nearest of {arch.stored} stored samples of each class"
             if arch.stored
             else "the network is linear: one dense layer on the whole input, with the weights of logistic regression"
         )
+    if "averaged" in prepared:
+        of = f" of {_size(prepared['size'])}" if "size" in prepared else ""
+        why = f"such a network reads at most {MAX_FEATURES:,} values" if is_fitted(arch) else "the search chose this size"
+        lines.append(f"its input is {_size(prepared['averaged'])}: samples{of} are averaged to it, because {why}")
     trained = record["trained"]
-    of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
-    together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
-    lines += _input(record["task"]["preparation"].get("stage_one"))
+    lines += _input(prepared.get("stage_one"))
     if trained["supernet"]:
         lines += _width(trained["supernet"])
     return [
         *fit_lines(record),
         *lines,
         f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights",
-        f"{together if trained['supernet'] else f'trained: {of}'}, {trained['epochs']:,} epochs in all",
+        trained["summary"],
         proof,
     ]
 
@@ -270,6 +310,10 @@ def _input(choice: Record | None) -> list[str]:
     least, most, by_macs, chosen = (_size(choice[key]) for key in ("smallest", "largest", "by_macs", "input"))
     said = f"stage one chose an input of {by_macs} ({choice['inputs']} sizes of {least} to {most}): there "
     said += f"{100 * choice['share']:.0f} % of the sampled networks of width {choice['width']:g} fit"
+    if choice["share"] < choice["feasible"]:
+        said += (
+            f", fewer than {100 * choice['feasible']:.0f} % as at every other size: higher limits give the search more choice"
+        )
     if choice["macs"]:
         said += f", and 20 % of these have more than {choice['macs'] / 1e6:.2f} M multiply-accumulates"
     if not choice["tried"]:
@@ -310,13 +354,18 @@ def _plan_of(planning: Record) -> str:
 
 def _input_of(prepared: Record) -> str:
     """Return a description of how firmware must turn an image, sound or sensor data into the network's input."""
+    said = _sample_of(prepared)
+    return f"{said}; then averaged to {_size(prepared['averaged'])}, by area" if "averaged" in prepared else said
+
+
+def _sample_of(prepared: Record) -> str:
+    """Return a description of how firmware must turn an image, sound or sensor data into a sample of the data set."""
     match prepared.get("source"):
         case "images" | "visual-wake-words":
-            return f"pixels - 128, of an image of {' x '.join(map(str, prepared['size']))}"
+            return f"pixels - 128, of an image resized to {_size(prepared['size'])} as Pillow's bilinear filter does"
         case "detection":
-            rows, columns = prepared["size"]
             boxes = f"`tw_boxes` of `{FIRMWARE}/boxes.h` makes boxes of the output"
-            return f"pixels - 128, of an image fitted into {rows} x {columns} on grey, 0; {boxes}"
+            return f"pixels - 128, of an image fitted into {_size(prepared['size'])} on grey, 0; {boxes}"
         case "sounds":
             return f"what `log_mel` of `{FIRMWARE}/log_mel.h` makes of {prepared['seconds']:g} s of sound, frame by frame"
         case "sensors":

@@ -56,9 +56,8 @@ if TYPE_CHECKING:
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 11  # of RUN
+VERSION = 12  # of RUN
 NEEDS = "needs about"  # begins the progress report of the time that a search needs on this machine
-SHOWN = 10  # most candidates that a notebook shows
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -94,26 +93,8 @@ class SearchResult:
         low, high = self.interval
         tested = [(each.name, f"{100 * each.accuracy:.1f}") for each in self.baselines]
         tested.append(("this network in int8", f"{100 * self.accuracy['test_int8']:.1f} ({100 * low:.1f} to {100 * high:.1f})"))
-        last = {each["candidate"]: each["accuracy"] for each in self.trained}  # after the last training of each
-        best = sorted(last, key=lambda number: -last[number])[:SHOWN]
-        rows = [(number, *self.candidates[number]) for number in best]
-        candidates = [
-            (
-                "this network" if arch == self.arch else f"candidate {number}",
-                f"{100 * last[number]:.1f}",
-                f"{cost.ram:,}",
-                f"{cost.flash:,}",
-                f"{cost.macs / 1e6:.2f}",
-                "unknown" if cost.ms is None else f"{cost.ms:.1f}",
-            )
-            for number, arch, cost in rows
-        ]
         of_test = f"{self._measure} on {self.data.counts()['test']:,} test samples"
-        return (
-            table([of_test, "% (95 % interval)"], tested)
-            + self.deployment._repr_html_()
-            + table(["best candidates", f"validation {self._measure}, %", "RAM, B", "Flash, B", "M MACs", "ms"], candidates)
-        )
+        return table([of_test, "% (95 % interval)"], tested) + self.deployment._repr_html_()
 
     @property
     def _measure(self) -> str:
@@ -290,7 +271,9 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     (arch, _), trials = candidates[0], tried * len(augmentations)
     trial_epochs = budget.trial_epochs(arch, trials)
     _tell_time(this, budget.needed(arch, trials, trial_epochs, rungs, budget.final_epochs(arch)))
+    drawn = {arch for arch, _ in sampled} - {arch for arch, _ in leading}
     return _halving_record(rungs, candidates) | {
+        "sampled": sum(arch in drawn for arch, _ in candidates),
         "folds": folds,
         "first": tried,
         "augmentations": augmentations,

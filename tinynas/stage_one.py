@@ -297,19 +297,6 @@ def limits_for_share(
     return {name: max(limit, *(need[name] for need in fitting)) for name, limit in limits.items()}
 
 
-def limits_for_setting(
-    setting: Setting, space: SearchSpace, limits: StageLimits, classes: int, *, seed: int = 0, share: float = FEASIBLE
-) -> dict[str, float]:
-    """Return the limits `ram` and `flash`, in bytes, raised so that at least the fraction `share` of a setting's networks fits.
-
-    Pass the arguments of the `stage_one` call that returned the setting, whose networks are sampled again.
-    """
-    assert setting.size is not None
-    archs = _sampled(space, setting.size, setting.width, classes=classes, count=setting.samples, seed=seed)
-    needs = [{"ram": least_ram(arch, limits), "flash": weights(arch)} for arch in archs]
-    return limits_for_share(needs, {"ram": limits.ram, "flash": limits.flash}, share)
-
-
 def least_ram(arch: Arch, limits: StageLimits) -> int:
     """Return the smallest RAM limit in bytes with which a network fits; Flash is ignored, the other `limits` count."""
     if limits.schedule == "best":

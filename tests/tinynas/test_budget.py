@@ -137,7 +137,7 @@ def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: 
     (tmp_path / FILE).write_text('{"factor": 1.25}')
     assert machine_factor(one_worker) == 1.25
     monkeypatch.setattr(budgets, "_measured_factor", lambda: 3.5)
-    for damaged in ("", "{", "[]", '{"factor": null}', '{"factor": -1}', '{"factor": NaN}'):
+    for damaged in ("", "{", "[]", '{"factor": null}', '{"factor": -1}', '{"factor": NaN}', '{"factor": 1e4}'):
         (tmp_path / FILE).write_text(damaged)
         assert machine_factor(one_worker) == 3.5
 

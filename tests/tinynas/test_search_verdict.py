@@ -41,11 +41,13 @@ def test_the_verdict_names_the_excess_and_limits_for_another_search(excess: dict
 def test_the_choice_of_the_input_is_explained() -> None:
     """The line has the size with the most multiply-accumulates, and the next line what short trainings made of it."""
     sizes = {"smallest": [16, 16], "largest": [32, 32], "by_macs": [24, 24]}
-    choice = {**sizes, "input": [24, 24], "inputs": 3, "width": 0.5, "share": 0.9, "macs": 1_204_475.2, "tried": []}
+    choice = {**sizes, "input": [24, 24], "inputs": 3, "width": 0.5, "share": 0.9, "feasible": 0.8}
+    choice |= {"macs": 1_204_475.2, "tried": []}
     first = "stage one chose an input of 24 x 24 (3 sizes of 16 x 16 to 32 x 32): there 90 % of the sampled networks of"
     first += " width 0.5 fit"
     assert _input(None) == []
-    assert _input({**choice, "share": 0.0, "macs": 0.0}) == [first.replace("90 %", "0 %")]
+    few = f"{first.replace('90 %', '6 %')}, fewer than 80 % as at every other size: higher limits give the search more choice"
+    assert _input({**choice, "share": 0.06, "macs": 0.0}) == [few]
     assert _input(choice) == [f"{first}, and 20 % of these have more than 1.20 M multiply-accumulates"]
     tried = [{"input": [24, 24], "epochs": 7, "accuracy": 0.6}, {"input": [32, 32], "epochs": 5, "accuracy": 0.712}]
     for chosen, did in (([24, 24], "kept 24 x 24"), ([32, 32], "changed it to 32 x 32")):

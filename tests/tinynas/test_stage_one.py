@@ -15,14 +15,12 @@ from tinynas.published.patches import all_patched, patched_macs
 from tinynas.ram.arena import arena
 from tinynas.space import MOBILE, arch_of, sample
 from tinynas.stage_one import (
-    Schedule,
     Setting,
     StageLimits,
     best_setting,
     check_share,
     fits,
     layer_bytes,
-    limits_for_setting,
     limits_for_share,
     most_feasible,
     stage_one,
@@ -99,30 +97,6 @@ def test_a_setting_in_which_few_networks_fit_is_not_chosen() -> None:
     for share in (0, -1, 1.01, float("nan")):
         with pytest.raises(CompileError, match=r"out of range; give more than 0 and at most 1: 0\.8 is usual"):
             check_share(share)
-
-
-@pytest.mark.parametrize("schedule", ["layer", "patch", "best"])
-def test_the_reported_limits_are_the_smallest_that_make_a_setting_feasible(schedule: Schedule) -> None:
-    """Within the reported limits at least 80 % of the networks fit; with one byte less of RAM or Flash fewer do."""
-    space, draws = replace(MOBILE, sizes=((48, 48),), widths=(0.2, 0.3)), 15
-    limits = StageLimits(8 * KIB, 150 * KIB, schedule)
-    settings = stage_one(space, limits, 10, draws)
-    assert best_setting(settings) is None
-    best = most_feasible(settings)
-    need = limits_for_setting(best, space, limits, 10)
-    assert set(need) == {"ram", "flash"} and need["ram"] > limits.ram and need["flash"] >= limits.flash
-    only = replace(space, widths=(best.width,))
-
-    def share(ram: float, flash: float) -> float:
-        (found,) = stage_one(only, replace(limits, ram=int(ram), flash=int(flash)), 10, draws)
-        return found.share
-
-    assert share(**need) >= 0.8 > share(need["ram"] - 1, need["flash"])
-    assert need["flash"] == limits.flash or share(need["ram"], need["flash"] - 1) < 0.8
-    assert limits_for_setting(best, space, replace(limits, ram=1 << 30, flash=1 << 30), 10) == {
-        "ram": 1 << 30,
-        "flash": 1 << 30,
-    }
 
 
 def test_limits_for_a_share_follow_the_networks_that_exceed_the_limits_least() -> None:

@@ -102,8 +102,14 @@ def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
     """Resize the images of a data set to `size` (rows, columns) by averaging pixels, see `pooled`."""
     if data.values.shape[1:3] == size:
         return data
-    prepared = {**data.preparation, "size": list(size)} if "size" in data.preparation else data.preparation
-    return replace(data, values=pooled(data.values, size), preparation=prepared)
+    return replace(data, values=pooled(data.values, size), preparation=preparation_at(data, size))
+
+
+def preparation_at(data: Dataset, size: tuple[int, int]) -> Mapping[str, Any]:
+    """Return how files become samples of `size`; `averaged` is the size if `pooled` resizes the data set's samples to it."""
+    if data.values.shape[1:3] == size:
+        return data.preparation
+    return {**data.preparation, "averaged": list(size)}
 
 
 def pooled(values: NDArray[np.int8], size: tuple[int, int]) -> NDArray[np.int8]:

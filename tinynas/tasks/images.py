@@ -13,7 +13,7 @@ from tinyweave.ir import CompileError
 from tinyweave.support.media import IMAGES, image_of_array, image_of_bytes, image_size, read_image
 from tinyweave.support.progress import Progress, silent
 
-from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, survey
+from .dataset import Dataset, LabelledFile, Survey, by_folder, dataset, survey
 from .formats.reading import read_samples, sample_files
 from .formats.sample import Sample
 
@@ -37,7 +37,7 @@ def as_int8(pixels: NDArray[np.uint8]) -> NDArray[np.int8]:
 
 def preparation(source: str, size: tuple[int, int], resize: str = "bilinear") -> dict[str, Any]:
     """Return how image files become samples, as JSON values for `Dataset.preparation`; `source` is the name of the task."""
-    return {"source": source, "size": list(size), "resize": resize, "scale": SCALE, "offset": -1.0}
+    return {"source": source, "size": list(size), "resize": resize, "scale": 1, "offset": -ZERO}
 
 
 def survey_images(path: Path) -> Survey:

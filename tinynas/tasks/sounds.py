@@ -13,7 +13,7 @@ from tinyweave.ir import CompileError
 from tinyweave.support.media import RECORDINGS, read_recording, recording_of_bytes
 from tinyweave.support.progress import Progress, silent
 
-from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, files_of, listed, survey, with_all_parts
+from .dataset import Dataset, LabelledFile, Survey, by_folder, dataset, files_of, listed, survey, with_all_parts
 from .features import HOP_MS, LogMel, log_mel
 from .formats.reading import read_samples, sample_files
 
@@ -58,7 +58,7 @@ def read_sounds(
             raise CompileError(f"'{path}' has {own} samples a second, '{files[0].path}' has {rate}", "give one rate for all")
         return features.of(fitted(as_int16(values), length))[..., None]
 
-    prepared = {"source": "sounds", "seconds": seconds, "scale": SCALE, "offset": 0.0, "features": features.record()}
+    prepared = {"source": "sounds", "seconds": seconds, "features": features.record()}
     return dataset("sounds", files, read, prepared, progress)
 
 

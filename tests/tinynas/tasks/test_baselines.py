@@ -12,6 +12,7 @@ import pytest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation import baselines as tested
 from tinynas.tasks.evaluation.baselines import LOGISTIC, MAJORITY, NEAREST, Baseline, baselines, compare, verdict
+from tinynas.tasks.evaluation.intervals import paired_interval
 from tinyweave.ir import CompileError
 
 SCIKIT_LEARN = "needs scikit-learn: pip install '.[search]'"
@@ -120,6 +121,21 @@ def test_verdicts(right: int, outcome: str, says: str) -> None:
     assert found.difference == pytest.approx(right / 200 - 0.9) and found.interval[0] < found.difference < found.interval[1]
     said = verdict(correct, others)
     assert re.search(says, said), said
+
+
+def test_a_verdict_says_if_the_network_is_the_baseline_itself_or_no_better_than_the_largest_class() -> None:
+    """Also: more test samples do not tell a network from itself, and the majority class is not named twice."""
+    correct, others = np.arange(200) < 132, [of(MAJORITY, 128), of(NEAREST, 110), of(LOGISTIC, 130)]
+    said = verdict(correct, others, own=LOGISTIC)
+    assert said.startswith("The network is the best baseline, logistic regression (65.0 %): +1.0 points (95 % interval -")
+    assert "No trained network was clearly better. To look for one, give the search more" in said and "test samples" not in said
+    low, high = paired_interval(correct, np.arange(200) < 128)
+    useless = f"always the largest class (64.0 %): +2.0 points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
+    assert f"It is not clearly better than to answer {useless}" in said and low < 0
+    assert verdict(correct, others, own=NEAREST) == verdict(correct, others) != said
+    assert "tell them apart" in verdict(correct, others) and "largest class" in verdict(correct, others)
+    for network, other in ((correct, [of(MAJORITY, 130)]), (np.arange(200) < 190, others)):
+        assert "largest class" not in verdict(network, other)
 
 
 def test_a_verdict_on_few_groups_is_in_doubt() -> None:

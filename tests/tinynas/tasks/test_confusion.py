@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinynas.tasks.evaluation.confusion import balanced_accuracy, class_rates, confusion_matrix, is_uneven
+from tinynas.tasks.evaluation.confusion import balanced_accuracy, class_rates, confusion_matrix, is_uneven, weak_classes
 
 LABELS = np.array([0] * 6 + [1] * 2 + [2] * 2)
 PREDICTED = np.array([0, 0, 0, 0, 0, 1, 1, 0, 0, 0])
@@ -17,6 +17,17 @@ def test_matrix_and_balanced_accuracy_by_hand() -> None:
     assert balanced_accuracy(np.diag([3, 0, 5])) == 1.0, "a class without samples does not count"
     assert is_uneven(MATRIX) and is_uneven(np.diag([3, 2]))
     assert not is_uneven(np.diag([4, 3])) and not is_uneven(np.diag([4, 0, 3]))
+
+
+def test_classes_of_which_most_samples_are_not_found_are_named_the_weakest_first() -> None:
+    """Classes without samples, and those of which half are found, are not named; groups widen an interval."""
+    labels, predicted = np.append(LABELS, [1, 1]), np.append(PREDICTED, [0, 2])
+    fox = "only 0.0 % (95 % interval 0.0 to 65.8) of the 2 test samples of 'fox' are found: most often it is taken for 'cat'"
+    dog = "only 25.0 % (95 % interval 4.6 to 69.9) of the 4 test samples of 'dog' are found: most often it is taken for 'cat'"
+    names = ["cat", "dog", "fox", "emu"]
+    assert weak_classes(labels, predicted, names, None) == [fox, dog] and weak_classes(LABELS, PREDICTED, names, None) == [fox]
+    assert "taken for 'fox'" in weak_classes(np.zeros(5, int), np.array([0, 0, 2, 1, 2]), names, None)[0], "not for itself"
+    assert "'dog'" in dog and weak_classes(labels, predicted, names, np.arange(12) // 11)[1] != dog
 
 
 def test_class_rates_are_the_tables_of_a_card() -> None:

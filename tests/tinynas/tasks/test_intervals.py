@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from tinynas.tasks.evaluation.intervals import Z_95, accuracy_interval, paired_interval, student_t, too_few_groups, wilson
+from tinynas.tasks.evaluation.intervals import (
+    FEW_GROUPS,
+    MIN_GROUPS,
+    Z_95,
+    accuracy_interval,
+    paired_interval,
+    student_t,
+    too_few_groups,
+    wilson,
+)
 
 
 @pytest.mark.parametrize("share, count", [(0.0, 10), (0.5, 10), (0.9, 50), (1.0, 200)])
@@ -48,17 +57,18 @@ def test_groups_widen_an_interval_and_never_narrow_it() -> None:
     assert low == 0 < paired_interval(right, by_group)[0] and high > 0.6, "two of eight groups may be chance"
 
 
-def test_intervals_of_groups_hold_the_truth_about_as_often_as_they_say() -> None:
-    """The accuracy of each of 10 groups is drawn from a beta distribution with mean 0.8: 95 % of 400 intervals contain 0.8."""
-    rng, groups = np.random.default_rng(3), np.repeat(np.arange(10), 40)
+@pytest.mark.parametrize(("count", "least", "most"), [(MIN_GROUPS, 0.87, 0.93), (10, 0.93, 0.97), (FEW_GROUPS, 0.93, 0.97)])
+def test_intervals_of_groups_hold_the_truth_about_as_often_as_they_say(count: int, least: float, most: float) -> None:
+    """The accuracy of each of `count` groups is drawn from a beta distribution with mean 0.8, 400 times."""
+    rng, groups = np.random.default_rng(3), np.repeat(np.arange(count), 40)
     held = naive = 0
     for _ in range(400):
-        correct = rng.random(400) < np.repeat(rng.beta(8, 2, 10), 40)
+        correct = rng.random(40 * count) < np.repeat(rng.beta(8, 2, count), 40)
         low, high = accuracy_interval(correct, groups)
         held += low <= 0.8 <= high
         low, high = accuracy_interval(correct)
         naive += low <= 0.8 <= high
-    assert 0.93 <= held / 400 <= 0.97 and naive / 400 < 0.75
+    assert least <= held / 400 <= most and naive / 400 < 0.75
 
 
 def test_an_interval_of_ten_groups_is_that_of_students_distribution() -> None:
@@ -76,7 +86,10 @@ def test_quantiles_of_students_distribution(freedom: int, quantile: float) -> No
 
 
 def test_an_interval_of_few_groups_is_not_to_be_trusted() -> None:
-    assert too_few_groups(None) is None and too_few_groups(np.arange(5)) is None
+    assert too_few_groups(None) is None and too_few_groups(np.arange(FEW_GROUPS)) is None
+    for few in (MIN_GROUPS, FEW_GROUPS - 1):
+        said = f"come from {few} groups: with fewer than 15, a 95 % interval is too narrow, and with 5 it holds"
+        assert said in str(too_few_groups(np.arange(few)))
     assert "from 4 groups, so the interval cannot be trusted: test on at least 5 groups" in str(
         too_few_groups(np.arange(40) % 4)
     )

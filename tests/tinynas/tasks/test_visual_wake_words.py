@@ -49,8 +49,7 @@ def test_a_box_of_half_a_percent_of_the_image_gives_the_class_person(tmp_path: P
     for sample, label in zip(made.values, made.labels, strict=True):
         number = int(sample[0, 0, 0]) + 128
         assert label == (number % 3 == 0 and number < COUNT - 6) and (sample == sample[0, 0, 0]).all()
-    assert made.preparation["source"] == "visual-wake-words"
-    assert _input_of(made.preparation) == "pixels - 128, of an image of 20 x 30"
+    assert _input_of(made.preparation) == "pixels - 128, of an image resized to 20 x 30 as Pillow's bilinear filter does"
 
 
 def test_names_of_coco_files_give_the_parts(tmp_path: Path) -> None:

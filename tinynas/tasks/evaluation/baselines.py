@@ -33,6 +33,8 @@ STRENGTH_SAMPLES, STRENGTH_FOLDS = 2_000, 3  # of the cross-validation by which 
 SMOOTHING = 0.05  # label smoothing when `nearest_neighbours` chooses its logit scale; it keeps the scale finite
 LOGIT_SCALES = np.geomspace(0.1, 100, 25)  # from which it chooses, relative to the standard deviation of the logits
 MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
+MORE = " To look for one, give the search more minutes or training samples."
+NO_USE = " It is not clearly better than to answer always the largest class ({:.1f} %): {}, so do not rely on it."
 
 
 class Baseline(NamedTuple):
@@ -195,19 +197,36 @@ def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
     return Comparison(outcome, best, float(correct.mean()) - best.accuracy, (low, high), count)
 
 
-def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> str:
-    """Return text that says whether a classifier is better than the best baseline, and what to do if it is not."""
-    outcome, best, difference, (low, high), _ = compare(correct, others, groups)
+def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None, own: str | None = None) -> str:
+    """Return text that says whether a classifier is better than the best baseline, and what to do if it is not.
+
+    Args:
+        correct: which test samples the classifier predicts right.
+        own: the name of the baseline that the classifier is itself, in int8, such as LOGISTIC for a linear network.
+    """
+    outcome, best, difference, interval, _ = compare(correct, others, groups)
     does = {"better": "Better than", "worse": "Worse than", "not distinguishable": "Not distinguishable from"}[outcome]
-    figures = f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
     what_to_do = {
         "better": "",
         "not distinguishable": " Add test samples to tell them apart, or give the search more minutes or training samples.",
         "worse": " Give the search more minutes or training samples, or raise its limits of RAM, Flash and time.",
     }[outcome]
+    if best.name == own:
+        does, what_to_do = "The network is", f" No trained network was clearly better.{MORE}"
+    figures = f"({100 * best.accuracy:.1f} %): {_points(difference, interval)}."
+    said = f"{does} the best baseline, {best.name} {figures}{what_to_do}"
+    majority = next((other for other in others if other.name == MAJORITY), best)
+    if majority is not best:
+        low, high = paired_interval(correct, majority.correct, groups)
+        gained = _points(float(correct.mean()) - majority.accuracy, (low, high))
+        said += NO_USE.format(100 * majority.accuracy, gained) if low <= 0 else ""
     doubt = too_few_groups(groups)
-    said = f"{does} the best baseline, {best.name} ({100 * best.accuracy:.1f} %): {figures}.{what_to_do}"
     return f"{said} {doubt}" if doubt else said
+
+
+def _points(difference: float, interval: Interval) -> str:
+    low, high = interval
+    return f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
 
 
 def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .intervals import Groups, accuracy_interval
+
 Labels = NDArray[np.int64]  # class indices, one per sample
 Matrix = NDArray[np.int64]  # [classes, classes]: samples of each class (row) by the class that is predicted (column)
+WEAK = 0.5  # recall below which most samples of a class are taken for other classes
 UNEVEN = 1.5  # classes are uneven if the largest has this many times the samples of the smallest
 MAX_SHOWN = 20  # most classes of a matrix that is shown
 
@@ -22,6 +25,20 @@ def balanced_accuracy(matrix: Matrix) -> float:
     """Return the mean recall of the classes that have samples; chance is 1 / classes."""
     counts = matrix.sum(axis=1)
     return float(np.mean((np.diag(matrix) / np.maximum(counts, 1))[counts > 0]))
+
+
+def weak_classes(labels: Labels, predicted: Labels, names: Sequence[str], groups: Groups) -> list[str]:
+    """Return a line for each class of which less than half of the test samples are right, the weakest first."""
+    lines = list[tuple[float, str]]()
+    for label, name in enumerate(names):
+        own = labels == label
+        right, other = predicted[own] == label, np.bincount(predicted[own & (predicted != label)], minlength=len(names))
+        if len(right) and right.mean() < WEAK:
+            low, high = accuracy_interval(right, None if groups is None else groups[own])
+            recall = f"{100 * right.mean():.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})"
+            taken = f"most often it is taken for '{names[int(other.argmax())]}'"
+            lines.append((right.mean(), f"only {recall} of the {len(right)} test samples of '{name}' are found: {taken}"))
+    return [line for _, line in sorted(lines)]
 
 
 def is_uneven(matrix: Matrix) -> bool:

@@ -19,6 +19,7 @@ Groups = NDArray[np.int64] | None  # index of each sample's group; None: samples
 Z_95 = 1.96  # half-width of a 95 % interval in standard deviations
 RESAMPLED = 4_000  # bootstrap samples
 MIN_GROUPS = 5  # fewest groups for an interval that can be trusted
+FEW_GROUPS = 15  # with fewer it is too narrow: simulated intervals of 5 groups hold the truth in 88 to 92 % of cases, see tests
 
 
 def accuracy_interval(correct: NDArray[np.bool_], groups: Groups = None) -> Interval:
@@ -36,12 +37,15 @@ def paired_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], groups:
 
 
 def too_few_groups(groups: Groups) -> str | None:
-    """Return a warning that an interval cannot be trusted if the samples have fewer than MIN_GROUPS groups, else None."""
+    """Return a warning if the samples have fewer than FEW_GROUPS groups, so that their interval is too narrow, else None."""
     count = None if groups is None else len(np.unique(groups))
-    if count is None or count >= MIN_GROUPS:
+    if count is None or count >= FEW_GROUPS:
         return None
     which = "1 group" if count == 1 else f"{count} groups"
-    return f"The test samples come from {which}, so the interval cannot be trusted: test on at least {MIN_GROUPS} groups."
+    if count < MIN_GROUPS:
+        return f"The test samples come from {which}, so the interval cannot be trusted: test on at least {MIN_GROUPS} groups."
+    why = f"with fewer than {FEW_GROUPS}, a 95 % interval is too narrow, and with {MIN_GROUPS} it holds the true value in"
+    return f"The test samples come from {which}: {why} about 90 % of (simulated) cases."
 
 
 def wilson(share: float, count: int) -> Interval:

@@ -329,7 +329,8 @@ function searchFigure(entry) {
   const { accuracy, trained } = search;
   return [
     h("p", {}, `In int8 ${search.measure} on ${grouped(search.task.test)} samples that the search did not see: ${percent(accuracy.test_int8)} (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.`),
-    h("p", { class: "faint" }, trained.supernet ? `${grouped(trained.candidates)} networks were measured with the weights of one supernet, ${trained.rungs[0][0]} of them trained further; ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part; those that were trained further lie higher.` : `${grouped(trained.candidates)} networks were trained, ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part after each network's last training; those that were dropped early had few epochs.`),
+    [search.verdict, ...search.advice].filter(known).map((line) => h("p", {}, line)),
+    h("p", { class: "faint" }, `${trained.summary}. Shown: right answers ${trained.judged}${trained.supernet ? "; networks that were trained further lie higher." : " after each network's last training; those that were dropped early had few epochs."}`),
     tried.length ? figure(`${slug(entry.record)}-search`, draw, told) : null,
   ];
 }
