@@ -140,8 +140,9 @@ def test_float_literals_read_back_exactly(value: float) -> None:
     assert value or text == "0.0f"
 
 
-def test_the_least_int32_is_emitted_as_an_expression() -> None:
+def test_the_least_int32_and_int64_are_emitted_as_expressions() -> None:
     assert c.integer(-(2**31)) == "(-2147483647 - 1)"
+    assert c.integer(-(2**63)) == "(-9223372036854775807 - 1)"
 
 
 def test_the_header_says_whether_invoke_overwrites_an_input() -> None:

@@ -33,8 +33,8 @@ void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, i
             tw_line_put(word++, padding, tw_word(from));
             from += step;
         }
-        for (int32_t i = columns->pairs >> 1; i > 0; --i, word += 2, from += 4 * step) {
-            tw_line_put_two(word, from, step);
+        for (int32_t i = columns->pairs >> 1; i > 0; --i) {
+            tw_line_put_two(&word, &from, step);
         }
         if (columns->pairs & 1) {
             tw_line_put(word++, tw_word(from), tw_word(from + step));
