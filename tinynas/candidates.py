@@ -22,6 +22,7 @@ from tinyweave.support.progress import Progress
 from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
+from .search_options import FEW_FIT
 from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
 from .tasks.dataset import Dataset
 from .tasks.evaluation.baselines import features_size
@@ -30,6 +31,7 @@ MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
 MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
 NARROWER = (1.0, 15 / 16, 14 / 16)  # factors on the width of the first network, tried until it fits as built
+FEW = 0.1  # share of a space's networks; if fewer fit, the search says so
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
 MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
 
@@ -139,7 +141,7 @@ def sample_fitting(
         CompileError: Neither a sampled network nor the smallest network of the space fits.
     """
     costs_of = sampling.costs_of or (lambda archs: list(map(partial(quick_costs, target), archs)))
-    rng, fitting = random.Random(sampling.seed), list[Candidate]()
+    rng, fitting, uniform = random.Random(sampling.seed), list[Candidate](), set[Arch]()
     seen, trainable = set[Arch](), set[Arch]()  # `trainable`: networks that fit, without plans, which do not affect training
     parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
     least = costs(arch_of(space, parents[0], classes), target)
@@ -148,11 +150,13 @@ def sample_fitting(
     while number < tries and len(fitting) < wanted:
         batch = dict[Arch, Choice]()
         for _ in range(BATCH):
-            choice = sample(space, rng) if number < UNIFORM * tries else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
+            is_uniform = number < UNIFORM * tries
+            choice = sample(space, rng) if is_uniform else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
             number += 1
             arch = arch_of(space, choice, classes)
             if arch not in seen and sampling.is_trainable(arch):
                 batch[arch] = choice
+                uniform |= {arch} if is_uniform else set()
             seen.add(arch)
         for (arch, choice), cost in zip(batch.items(), costs_of(list(batch)), strict=True):
             if cost is not None and cost.fit and without_plan(arch) not in trainable:
@@ -160,6 +164,9 @@ def sample_fitting(
                 trainable.add(without_plan(arch))
                 parents.append(choice)
         progress("sampling networks that fit", min(len(fitting), wanted), wanted)
+    fit = len(uniform & {arch for arch, _ in fitting})
+    if least.fit and fit < FEW * len(uniform):
+        progress(f"{FEW_FIT}: {fit} of {len(uniform)} networks sampled from the space fit", 1, 1)
     if not fitting and least.fit:
         return [(arch_of(space, parents[0], classes), least)]
     if not fitting:

@@ -29,7 +29,7 @@ from .arch import Arch, stride, to_json
 from .budget import PLANNING, Budget, machine_factor
 from .candidates import first_network
 from .costs import Target, with_estimated_overhead
-from .search_options import FEW_FIT, MINUTES, RUN, check_options, strategy_for
+from .search_options import MINUTES, RUN, check_options, strategy_for
 from .settings import SPACES, TASKS, Preparation, SearchOptions
 from .space import MOBILE, SearchSpace, detectors, keywords, mobilenet_v3, sensors, small_images
 from .stage_one import Aim, Setting, best_input
@@ -255,8 +255,8 @@ def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
 
     - `input`: the chosen size; `inputs`, `smallest`, `largest`: the number of possible sizes, and the extremes;
     - `by_macs`: the size that stage one proposes; `width`: the factor on all channels that it proposes with it;
-    - `share`: the fraction of the networks of this size and width that fit; `feasible`: the least such fraction, unless every
-      size has less; `macs`: the 80th percentile of their MACs;
+    - `share`: the fraction of the networks of this size and width that fit; `feasible`: the least fraction that is wanted;
+    - `macs`: the 80th percentile of the MACs of those that fit;
     - `tried`: the sizes for which a network was trained, with epochs and accuracy on the validation part.
     """
     options, target, survey = choice.options, choice.target, choice.survey
@@ -269,8 +269,6 @@ def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
         if budget is not None:
             aim = aim._replace(is_trainable=budget.is_trainable)
         number, setting = best_input(choice.spaces, aim, workers, choice.progress)
-        if setting.share < options.feasible:
-            choice.progress(f"{FEW_FIT}: {100 * setting.share:.0f} % of the sampled ones fit, at the best input size", 1, 1)
         tried = _tried(choice, number, estimated, budget, workers) if budget is not None and choice.task != "detection" else []
     record = _record(choice, number, setting, tried)
     if tried:

@@ -109,10 +109,9 @@ def _trained(found: SearchResult, run: Record) -> Record:
     epochs = folds * sum(each["epochs"] for each in trials)
     networks = {from_json(json.dumps(run["candidates"][each["network"]]["arch"])) for each in trials}
     for each in found.trained:
-        is_final = each.get("rung") == len(run["rungs"])
         if each.get("epochs") and not is_fitted(arch := archs[each["candidate"]]):
             networks.add(arch)
-            epochs += each["epochs"] * (1 if is_final else folds)
+            epochs += each["epochs"] * (1 if each.get("rung") == len(run["rungs"]) else folds)
     epochs += sum(each["epochs"] for each in run["data"]["preparation"].get("stage_one", {}).get("tried", ()))
     epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
     trained = {
@@ -311,9 +310,7 @@ def _input(choice: Record | None) -> list[str]:
     said = f"stage one chose an input of {by_macs} ({choice['inputs']} sizes of {least} to {most}): there "
     said += f"{100 * choice['share']:.0f} % of the sampled networks of width {choice['width']:g} fit"
     if choice["share"] < choice["feasible"]:
-        said += (
-            f", fewer than {100 * choice['feasible']:.0f} % as at every other size: higher limits give the search more choice"
-        )
+        said += f", fewer than {100 * choice['feasible']:.0f} % as at every other size: higher limits give more choice"
     if choice["macs"]:
         said += f", and 20 % of these have more than {choice['macs'] / 1e6:.2f} M multiply-accumulates"
     if not choice["tried"]:

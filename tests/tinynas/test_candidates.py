@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +43,9 @@ def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytes
     strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
     monkeypatch.setattr(candidates, "costs", strict)
     monkeypatch.setattr(candidates, "quick_costs", lambda target, arch: strict(arch, target))
-    assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda *_: None)) == 8
+    told = list[str]()
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda what, *_: told.append(what))) == 8
+    assert re.fullmatch(r"few networks to choose from: [0-9] of \d{3} networks sampled from the space fit", told[-1]), told[-1]
     monkeypatch.setattr(candidates, "UNIFORM", 1.0)
     assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda *_: None)) < 8
 
@@ -50,7 +53,9 @@ def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytes
 def test_sampled_candidates_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "SAMPLES_PER_CANDIDATE", 2)
     target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), overhead=Overhead(500, 9000))
-    pairs = sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda *_: None)
+    told = list[str]()
+    pairs = sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda what, *_: told.append(what))
+    assert not any(what.startswith("few") for what in told)
     assert len(pairs) == 3 and all(cost.fit and cost.ram <= 3072 and cost.flash <= 40960 for _, cost in pairs)
     assert all(costs(arch, target) == cost for arch, cost in pairs)
     assert pairs == sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda *_: None)

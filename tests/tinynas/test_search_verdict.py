@@ -46,7 +46,7 @@ def test_the_choice_of_the_input_is_explained() -> None:
     first = "stage one chose an input of 24 x 24 (3 sizes of 16 x 16 to 32 x 32): there 90 % of the sampled networks of"
     first += " width 0.5 fit"
     assert _input(None) == []
-    few = f"{first.replace('90 %', '6 %')}, fewer than 80 % as at every other size: higher limits give the search more choice"
+    few = f"{first.replace('90 %', '6 %')}, fewer than 80 % as at every other size: higher limits give more choice"
     assert _input({**choice, "share": 0.06, "macs": 0.0}) == [few]
     assert _input(choice) == [f"{first}, and 20 % of these have more than 1.20 M multiply-accumulates"]
     tried = [{"input": [24, 24], "epochs": 7, "accuracy": 0.6}, {"input": [32, 32], "epochs": 5, "accuracy": 0.712}]

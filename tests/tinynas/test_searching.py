@@ -401,8 +401,13 @@ def test_a_fitted_network_is_deployed_and_about_as_accurate_as_its_baseline(
     assert found.arch == arch and found.fits and found.deployment.verification.ok
     assert baseline.accuracy > 0.9 and abs(found.accuracy["test_int8"] - baseline.accuracy) < 0.02
     assert found.deployment.profile.arena == plan_untrained(arch, TARGET)[1].arena
-    record = search_record(found, json.loads((tmp_path / "search.json").read_text()))
-    assert line in card(record)
+    run = json.loads((tmp_path / "search.json").read_text())
+    assert line in card(search_record(found, run))
+    poor = replace(found, baselines=(baseline,), predicted=np.zeros_like(found.predicted))
+    record = search_record(poor, run)
+    assert record["verdict"].startswith(f"The network is the best baseline, {name} ")
+    assert re.match(r"only 0.0 % .* test samples of 'fast' are found", record["advice"][0]) and record["confusion"][1][1] == 0
+    assert f"- {record['advice'][0]}\n" in card(record)
 
 
 @pytest.mark.emulator

@@ -33,7 +33,6 @@ STRENGTH_SAMPLES, STRENGTH_FOLDS = 2_000, 3  # of the cross-validation by which 
 SMOOTHING = 0.05  # label smoothing when `nearest_neighbours` chooses its logit scale; it keeps the scale finite
 LOGIT_SCALES = np.geomspace(0.1, 100, 25)  # from which it chooses, relative to the standard deviation of the logits
 MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
-MORE = " To look for one, give the search more minutes or training samples."
 NO_USE = " It is not clearly better than to answer always the largest class ({:.1f} %): {}, so do not rely on it."
 
 
@@ -212,14 +211,15 @@ def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
         "worse": " Give the search more minutes or training samples, or raise its limits of RAM, Flash and time.",
     }[outcome]
     if best.name == own:
-        does, what_to_do = "The network is", f" No trained network was clearly better.{MORE}"
+        does = "The network is"
+        what_to_do = " No trained network was clearly better. To look for one, give the search more minutes or samples."
     figures = f"({100 * best.accuracy:.1f} %): {_points(difference, interval)}."
     said = f"{does} the best baseline, {best.name} {figures}{what_to_do}"
     majority = next((other for other in others if other.name == MAJORITY), best)
-    if majority is not best:
-        low, high = paired_interval(correct, majority.correct, groups)
-        gained = _points(float(correct.mean()) - majority.accuracy, (low, high))
-        said += NO_USE.format(100 * majority.accuracy, gained) if low <= 0 else ""
+    interval = paired_interval(correct, majority.correct, groups)
+    if majority is not best and interval[0] <= 0:
+        gained = _points(float(correct.mean()) - majority.accuracy, interval)
+        said += NO_USE.format(100 * majority.accuracy, gained)
     doubt = too_few_groups(groups)
     return f"{said} {doubt}" if doubt else said
 
