@@ -51,17 +51,27 @@ function liveCanvas(name, state, specs, draw) {
   turn({});
 }
 
-/** Return the convolutions of a built-in chain, each with the bytes of its input plus output; null for other networks and widths.
+/** Return the convolutions of a built-in chain; null for other networks and widths. Each has its block, `from` and `to` (the shapes of
+ * its input and output), `live` and `column`.
  *
- * A depthwise convolution writes over its input, so that the larger of the two counts. */
+ * live: the bytes of input plus output; a depthwise convolution overwrites its input, so that the larger of the two counts.
+ * column: the bytes of one column of its inputs, 2 for each, as TinyEngine buffers them (equation 3.1 of the MCUNet thesis). */
 function byFormula(network, resolution, width) {
   const chain = data.chains[network], channels = chain?.channels[width];
   if (!channels) return null;
-  const map = (factor, index) => Math.ceil(resolution / factor) ** 2 * channels[index];
-  return chain.layers.map(([before, after, depthwise], index) => {
-    const [taken, made] = [map(before, index), map(after, index + 1)];
-    return { name: `${depthwise ? "depthwise" : "conv"} ${index}`, live: depthwise ? Math.max(taken, made) : taken + made };
+  const side = (factor) => Math.ceil(resolution / factor), shape = (factor, index) => `${side(factor)}x${side(factor)}x${channels[index]}`;
+  return chain.layers.map(([before, after, depthwise, kernel, block], index) => {
+    const taken = side(before) ** 2 * channels[index], made = side(after) ** 2 * channels[index + 1];
+    return { name: `${depthwise ? "depthwise" : "conv"} ${index}`, live: depthwise ? Math.max(taken, made) : taken + made, column: 2 * kernel ** 2 * channels[index],
+      block, from: shape(before, index), to: shape(after, index + 1) };
   });
+}
+
+/** Return for each block of a compared network its `name`, and `layer`, the bytes of its largest layer; and the `column` of the network. */
+function blocksByFormula({ network, resolution, width }) {
+  const rows = byFormula(network, resolution, width), blocks = [];
+  for (const row of rows) (blocks[row.block] ??= []).push(row);
+  return { names: blocks.map((own) => `${own[0].from} to ${own.at(-1).to}`), layer: blocks.map((own) => Math.max(...own.map((row) => row.live))), column: Math.max(...rows.map((row) => row.column)) };
 }
 
 const fitsIn = (count, ram) => (count <= ram * 1024 ? h("span", { class: "verdict yes" }, "✓ fits") : h("span", { class: "verdict no" }, `✗ ${bytes(count - ram * 1024)} too many`));
@@ -201,32 +211,39 @@ function drawMap(cells, best, share) {
 // ---- canvas 4: RAM per block of three networks ----
 
 function profileCanvas() {
-  const state = { setting: "phone", schedule: "layer", ram: 320 };
-  const specs = [{ key: "setting", label: "settings", options: [["phone", "of their papers"], ["small", "scaled for 320 kB"]] }, { key: "schedule", label: "schedule", options: SCHEDULES }, { key: "ram", label: "SRAM budget", unit: " KiB", range: [8, 1024, 8] }];
+  const state = { setting: "small", schedule: "layer", ram: 320 };
+  const specs = [{ key: "setting", label: "settings", options: [["small", "scaled for 320 kB"], ["phone", "of their papers"]] }, { key: "schedule", label: "schedule", options: SCHEDULES }, { key: "ram", label: "SRAM budget", unit: " KiB", range: [8, 1024, 8] }];
+  const compared = data.compared.map((each, index) => ({ ...each, ...blocksByFormula(each), planned: data.planned.profiles[index] }));
   liveCanvas("profiles", state, specs, () => {
-    const shown = data.compared.map((each, index) => ({ ...each, live: data.planned.profiles[index] })).filter((each) => [state.setting, "both"].includes(each.setting));
-    const most = Math.max(...shown.flatMap((each) => each.live.layer)); // one scale for all networks and schedules
+    const shown = compared.filter((each) => [state.setting, "both"].includes(each.setting)).map((each) => ({ ...each, live: state.schedule === "layer" ? each.layer : each.planned[state.schedule] }));
+    const highest = Math.max(...shown.flatMap((each) => each.layer.map((count) => count + each.column))); // one scale for all networks and schedules
+    const most = Math.max(highest, Math.min(state.ram * 1024, 1.3 * highest));
+    const says = state.schedule === "layer" ? "Filled: the largest input plus output of a layer; a depthwise layer overwrites its input; inputs kept for a skip connection do not count. Hatched: TinyEngine's buffer for one column of inputs, 2 bytes per value."
+      : `Filled: ${SCHEDULES.find(([value]) => value === state.schedule)[1]}, with all buffers and skip connections; outlined: layer by layer, by formula.`;
     return [h("div", { class: "beside" }, shown.map((each) => profileFigure(each, state, most))),
-      h("p", { class: "faint" }, `Filled: ${SCHEDULES.find(([value]) => value === state.schedule)[1]}; outlined: layer by layer. One scale for all. Flatness: the mean of the blocks over their maximum; 1 is flat.`)];
+      h("p", { class: "faint" }, `${says} One scale for all. Flatness: the mean of the blocks over their maximum; 1 is flat.`)];
   });
 }
 
 function profileFigure(network, state, most) {
-  const live = network.live[state.schedule], peak = Math.max(...live), mean = live.reduce((sum, count) => sum + count, 0) / live.length;
+  const { live } = network, peak = Math.max(...live), mean = live.reduce((sum, count) => sum + count, 0) / live.length, budget = state.ram * 1024;
+  const byLayer = state.schedule === "layer", column = byLayer ? network.column : 0, all = peak + column;
   const draw = (width) => {
-    const left = 56, right = width - 4, column = (right - left) / live.length, bottom = 210, y = (at) => bottom - (200 * at) / most, budget = state.ram * 1024;
+    const left = 56, right = width - 4, step = (right - left) / live.length, bottom = 210, y = (at) => bottom - (200 * at) / most, paint = fills();
     const bars = live.map((count, block) => {
-      const x = left + block * column + 0.5, wide = Math.max(1, column - 1), words = `block ${block}, ${network.names[block]}: ${bytes(count)}; layer by layer ${bytes(network.live.layer[block])}`;
-      return [s("rect", { class: "whole", x, y: y(network.live.layer[block]), width: wide, height: bottom - y(network.live.layer[block]) }, s("title", {}, words)),
-        s("rect", { class: count > budget ? "peak" : "bar", x, y: y(count), width: wide, height: bottom - y(count) }, s("title", {}, words))];
+      const x = left + block * step + 0.5, wide = Math.max(1, step - 1), words = `block ${block}, ${network.names[block]}: ${bytes(count)}; layer by layer, by formula: ${bytes(network.layer[block])}`;
+      const bar = (from, to, attributes) => s("rect", { x, y: y(to), width: wide, height: y(from) - y(to), ...attributes }, s("title", {}, words));
+      return [byLayer ? bar(count, count + column, { class: "column", fill: paint.of("scratch") }) : bar(0, network.layer[block], { class: "whole" }),
+        bar(0, count, { class: count + column > budget ? "peak" : "bar" })];
     });
-    return s("svg", { width, height: bottom + 34, viewBox: `0 0 ${width} ${bottom + 34}`, role: "img", "aria-label": `RAM of each block of ${network.title}` },
+    return s("svg", { width, height: bottom + 34, viewBox: `0 0 ${width} ${bottom + 34}`, role: "img", "aria-label": `RAM of each block of ${network.title}` }, paint.defs,
       s("g", { transform: `translate(${left - LEFT} 0)` }, grid(most, y, right - left + LEFT)), bars,
       budget <= most ? [s("path", { class: "limit", d: `M${left} ${y(budget)}H${right}` }), text(right, y(budget) - 4, `budget ${kib(budget)}`, { class: "mark", "text-anchor": "end" })] : [],
       s("path", { class: "axis", d: `M${left} ${bottom}H${right}` }), text(left, bottom + 14, "0", { class: "faint" }), text(right, bottom + 14, live.length - 1, { class: "faint", "text-anchor": "end" }),
       text((left + right) / 2, bottom + 30, "block", { class: "faint", "text-anchor": "middle" }));
   };
-  const said = [h("b", {}, `flatness ${(mean / peak).toFixed(2)}`), `: mean ${kib(mean)} over maximum ${kib(peak)} (block ${live.indexOf(peak)}). ${peak <= state.ram * 1024 ? "It fits." : "It does not fit."}`];
+  const sum = byLayer ? ` With ${kib(column)} for a column: ${kib(all)} (${grouped(all / 1000)} kB${network.printed ? `; the thesis prints ${network.printed} kB` : ""}).` : "";
+  const said = [h("b", {}, `flatness ${(mean / peak).toFixed(2)}`), `: mean ${kib(mean)} over maximum ${kib(peak)} (block ${live.indexOf(peak)}).${sum} `, h("b", {}, all <= budget ? "It fits." : `It does not fit: ${bytes(all - budget)} too many.`)];
   return h("div", { "data-compared": network.network }, h("h3", {}, `${network.title}, ${network.resolution} px${network.network === "mcunet_320kb" ? "" : `, width ${network.width}`}`), figure(`blocks-${network.network}`, draw, h("figcaption", {}, said)));
 }
 

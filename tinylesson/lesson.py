@@ -15,7 +15,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from tinynas.arch import Arch, blocks, layers, macs, mobilenet_v2
+from tinynas.arch import Arch, blocks, macs, mobilenet_v2
 from tinynas.published.redistribute import by_patches, patched_blocks, redistributed
 from tinynas.ram.arena import arena_of
 from tinynas.stage_one import FEASIBLE
@@ -24,8 +24,8 @@ from tinyweave.report.page import filled
 from tinyweave.support.files import shipped_folder
 
 from . import questions
-from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS, blocks_of, five_layers
-from .planned import COMPARED, Compared
+from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS, five_layers
+from .planned import COMPARED
 
 HERE = Path(__file__).parent
 QUESTION = re.compile(r"^\*\*(\d\..*?\?)\*\*\s*(.*)", re.DOTALL | re.MULTILINE)
@@ -74,8 +74,8 @@ def _widths() -> list[float]:
 def _chains() -> dict[str, Any]:
     """Return the convolutions of each built-in chain of blocks, from which the page computes RAM by formula.
 
-    `layers` has, for each, the image rows per row of its input and of its output, and 1 if it is depthwise. `channels` has for
-    each width the channels of the image and of each output.
+    `layers` has, for each, the image rows per row of its input and of its output, 1 if it is depthwise, the rows of its kernel,
+    and the number of its block. `channels` has for each width the channels of the image and of each output.
     """
     side, found = RESOLUTIONS[1], dict[str, Any]()
     for name, each in NETWORKS.items():
@@ -83,9 +83,11 @@ def _chains() -> dict[str, Any]:
             continue
         rows, channels = list[tuple[int, ...]](), dict[str, list[int]]()
         for width in _widths():
-            sequence = layers(each.blocks(side, width)[0])
-            rows = [(side // layer.h, side // layer.h_out, int(layer.depthwise)) for layer in sequence]
-            channels[f"{width:g}"] = [sequence[0].c_in, *(layer.c_out for layer in sequence)]
+            owned = [(number, layer) for number, block in enumerate(each.blocks(side, width)[0]) for layer in block.layers]
+            rows = [
+                (side // layer.h, side // layer.h_out, int(layer.depthwise), layer.kernel[0], number) for number, layer in owned
+            ]
+            channels[f"{width:g}"] = [owned[0][1].c_in, *(layer.c_out for _, layer in owned)]
         found[name] = {"layers": rows, "channels": channels}
     return found
 
@@ -132,7 +134,7 @@ def _data(*, is_served: bool) -> dict[str, Any]:
         "rungs": [
             each._asdict() | {"formula": questions.by_formula(each.network, each.resolution, each.width)} for each in RUNGS
         ],
-        "compared": [each._asdict() | {"names": _block_names(each)} for each in COMPARED],
+        "compared": [each._asdict() for each in COMPARED],
         "redistribution": [_drawn(mobilenet_v2()), _drawn(redistributed(mobilenet_v2(), added=THESIS_BLOCKS))],
         "planned": json.loads((HERE / "planned.json").read_text(encoding="utf-8")),
         "map": json.loads((HERE / "map.json").read_text(encoding="utf-8")),
@@ -141,14 +143,6 @@ def _data(*, is_served: bool) -> dict[str, Any]:
         "feasible": FEASIBLE,
         "devices": [{"name": each.name, "core": each.core} for each in all_devices()],
     }
-
-
-def _block_names(network: Compared) -> list[str]:
-    """Return for each block of a network the shapes of its input and output, such as "112x112x16 to 56x56x24"."""
-    found = blocks_of(network.network, network.resolution, network.width)
-    assert found
-    ends = [(block.layers[0], block.layers[-1]) for block in found[0]]
-    return [f"{first.h}x{first.w}x{first.c_in} to {last.h_out}x{last.w_out}x{last.c_out}" for first, last in ends]
 
 
 def page(*, is_served: bool) -> str:
