@@ -1,7 +1,7 @@
 // The explorer, which is the lesson's last canvas, and the page's begin. It asks the server first for the fast form, then for the plan,
 // which takes its place. Without a server it shows what the papers' formulas say.
 
-const DEFAULTS = { network: "mobilenet_v2", resolution: 144, width: 0.5, schedule: "best", grid: 0, stream: false, overhead: 1, ram: 256, device: "stm32f746" };
+const DEFAULTS = { network: "mobilenet_v2", resolution: 144, width: 0.5, schedule: "best", grid: 0, stream: false, overhead: 1, ram: 256, device: "stm32f746", optimize: "size" };
 const state = { ...DEFAULTS }, networks = { ...data.networks };
 const place = { front: h("div"), answer: h("div"), layers: h("div"), plan: h("div"), table: h("div"), preset: h("p", { id: "preset" }), told: h("p", { class: "faint", id: "told", "aria-live": "polite" }) };
 const HALO = 0.12; // what the lecture adds to a patch
@@ -93,7 +93,9 @@ function drawExact(found) {
   shownRecord = record;
   const room = state.ram * 1024, from = `runs from ${bytes(least)} (${kib(least)}) of arena on`;
   const fit = h("p", { id: "verdict", class: `verdict ${record.ram.arena <= room ? "yes" : "no"}` },
-    record.ram.arena <= room ? `✓ In ${kib(room)} this is the fastest plan; the network ${from}.` : `✗ It does not fit into ${kib(room)}: by this schedule the network ${from}.`);
+    record.ram.arena > room ? `✗ It does not fit into ${kib(room)}: by this schedule the network ${from}.`
+      : state.optimize === "size" ? `✓ It fits into ${kib(room)}: this plan needs the least RAM, ${bytes(record.ram.arena)} (${kib(record.ram.arena)}) of arena.`
+        : `✓ In ${kib(room)} this is the fastest plan; the network ${from}.`);
   place.answer.replaceChildren(fit, cards(record), shownFast ? h("div", { class: "cards", id: "rules" }, byRule(shownFast)) : "");
   place.layers.replaceChildren(h("h3", {}, "What each layer needs"), layerBars("layers", record.layers, layer, () => room));
   place.plan.replaceChildren(
@@ -134,6 +136,7 @@ const SPECS = [
   { key: "resolution", label: "resolution", unit: " px", range: [...data.resolutions, 16] }, { key: "width", label: "width", unit: " x", range: [...data.widths, 0.05] },
   { key: "schedule", label: "schedule", options: [["best", "best plan"], ["layer", "layer by layer"], ["patch", "by patches (MCUNetV2)"], ["msf", "multi-stage fusion"]] },
   { key: "grid", label: "patches", options: [[0, "searched"], [2, "2 x 2"], [3, "3 x 3"], [4, "4 x 4"]] }, { key: "ram", label: "SRAM budget", unit: " KiB", range: [8, 1024, 8] },
+  { key: "optimize", label: "plan", options: [["size", "least RAM"], ["speed", "fastest within the budget"]] },
 ];
 const MORE = [
   { key: "overhead", label: "work at most", unit: " x", range: [1, 2, 0.05] }, { key: "device", label: "device", options: data.devices.map((each) => [each.name, `${each.name} (${each.core})`]) },
@@ -153,8 +156,8 @@ function set(changes) {
   for (const key of ["resolution", "width"]) inputs[key].disabled = Boolean(own);
   inputs.grid.disabled = state.schedule !== "patch";
   inputs.overhead.disabled = !data.served || !["best", "msf"].includes(state.schedule);
-  inputs.stream.disabled = !data.served || !["best", "msf"].includes(state.schedule);
-  inputs.device.disabled = !data.served; // formulas know no device
+  inputs.stream.disabled = !data.served || state.schedule === "layer";
+  for (const key of ["device", "optimize"]) inputs[key].disabled = !data.served; // formulas know neither
   const preset = data.presets.find((each) => ["network", "resolution", "width", "schedule", "grid"].every((key) => each[key] === state[key]));
   place.preset.textContent = preset?.says ?? "";
   clearTimeout(set.later);
@@ -186,7 +189,7 @@ async function drop(file) {
 }
 
 /** Return the buttons that choose a preset of the explorer. */
-const presetButtons = () => data.presets.map((preset) => h("button", { "data-preset": preset.title, onclick: () => set({ network: preset.network, resolution: preset.resolution, width: preset.width, schedule: preset.schedule, grid: preset.grid, stream: false, overhead: 1, ram: preset.ram }) }, preset.title));
+const presetButtons = () => data.presets.map((preset) => h("button", { "data-preset": preset.title, onclick: () => set({ network: preset.network, resolution: preset.resolution, width: preset.width, schedule: preset.schedule, grid: preset.grid, stream: false, overhead: 1, ram: preset.ram, optimize: "size" }) }, preset.title));
 
 function explorerCanvas() {
   const file = h("input", { type: "file", id: "file", accept: ".tflite,.onnx,.pt2", onchange: () => file.files[0] && drop(file.files[0]) });

@@ -9,7 +9,7 @@ import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from tinynas.costs import model_of
 from tinynas.published.patches import macs, peak_bytes
@@ -28,11 +28,11 @@ from tinyweave.support.parent import end_with_parent, limit_process
 from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of, graph_of, layers_of
 
 SCHEDULES = ("best", "layer", "patch", "msf")
-BY_ROWS = ("best", "msf")  # strategies that can stream the input row by row
+OBJECTIVES = ("size", "speed")
 MOST_RAM = 4 << 20  # bytes
 MOST_OVERHEAD = 2.0  # of MACs
 GRIDS = (0, 2, 3, 4)  # patches along a side of the image; 0 lets the planner choose
-KEYS = {"network", "resolution", "width", "schedule", "grid", "stream", "overhead", "ram", "device"}
+KEYS = {"network", "resolution", "width", "schedule", "grid", "stream", "overhead", "ram", "device", "optimize"}
 NO_LIMIT = "64m"  # Flash limit that no accepted model exceeds; the page has no Flash limit
 WHAT_TO_DO = "reload the page"
 
@@ -53,6 +53,7 @@ class Asked:
     overhead: float
     ram: int
     device: str
+    optimize: Literal["size", "speed"]
 
 
 def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
@@ -67,6 +68,7 @@ def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
         "network": isinstance(network, str) and (network in NETWORKS or network in known),
         "device": isinstance(device, str) and device in {each.name for each in all_devices()},
         "schedule": schedule in SCHEDULES and isinstance(stream, bool) and type(grid) is int and grid in GRIDS,
+        "objective": value["optimize"] in OBJECTIVES,
     }
     if not all(is_there.values()):
         raise CompileError(f"there is no such {next(key for key in is_there if not is_there[key])}", WHAT_TO_DO)
@@ -79,6 +81,7 @@ def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
         overhead=_number(value, "overhead", 1.0, MOST_OVERHEAD),
         ram=int(_number(value, "ram", 1, MOST_RAM)),
         device=device,
+        optimize=value["optimize"],
     )
 
 
@@ -136,12 +139,12 @@ def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, 
 
 
 def _request(asked: Asked) -> Request:
-    """Return the planner's Request for a request of the page, without the RAM limit: its fastest plan."""
+    """Return the planner's Request for a request of the page, without the RAM limit."""
     return Request(
         asked.schedule,
-        "speed",
+        asked.optimize,
         max_mac_overhead=asked.overhead if asked.schedule in ("best", "msf") else None,
-        stream_inputs=asked.stream and asked.schedule in BY_ROWS,
+        stream_inputs=asked.stream and asked.schedule != "layer",
         core=find(asked.device).core,
     )
 
@@ -150,7 +153,7 @@ def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
     """Return the Pareto front of RAM and cycles, with the sentences that `plan --pareto` prints; `given` as for `exact`."""
     model, board = _model(asked, given), find(asked.device)
     limits = Limits(reads=api.flash_reads(board))
-    plans = api.front(model, replace(_request(replace(asked, schedule="best")), limits=limits))
+    plans = api.front(model, replace(_request(replace(asked, schedule="best", optimize="speed")), limits=limits))
     found = front_record(model, plans, limits, board.core, board)
     return {"front": found, "says": {"front": proved_lines(found)}}
 

@@ -19,7 +19,7 @@ QUIET = (
 
 # a question of the page of the lesson to its server
 ASKED = {"network": "five_layers", "resolution": 32, "width": 0.5, "schedule": "best", "grid": 0, "stream": False}
-ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
+ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746", "optimize": "size"}
 
 
 def needs_chromium() -> None:

@@ -47,7 +47,7 @@ def test_every_knob_moves_its_figure_and_names_its_default(visits: Any, device: 
     found = visits(device)
     assert found["inner"] == DEVICES[device][0] and found["wide"] <= 0, "the page is as wide as its window"
     knobs = {name: each for of_canvas in found["knobs"].values() for name, each in of_canvas.items()}
-    assert len(knobs) == 1 + 3 + 5 + 3 + 1 + 1 + 9
+    assert len(knobs) == 1 + 3 + 5 + 3 + 1 + 1 + 10
     still = {name for name, each in knobs.items() if each["moves"] is not True}
     assert still == set(found["knobs"]["explorer"]), "the explorer's knobs are turned in test_in_browser.py"
     ranges = {"layers-resolution": "32 to 256 px, default 96 px", "layers-width": "0.1 to 1.5 x, default 1 x"}

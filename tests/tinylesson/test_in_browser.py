@@ -55,6 +55,8 @@ const put = async (id, value) => {
   seen.ram = await put("ram", 32);
   seen.device = await put("device", "stm32f412");
   seen.stream = await put("stream", true);
+  seen.optimize = await put("optimize", "speed");
+  seen.fastestVerdict = document.getElementById("verdict").textContent;
   seen.presets = {};
   for (const button of document.querySelectorAll("[data-preset]")) {
     button.click();
@@ -97,7 +99,7 @@ def test_each_control_and_preset_sends_its_question(tmp_path: Path, width: int) 
     assert found["network"] == expected
     turned = {
         "resolution": 64, "width": 0.25, "schedule": "patch", "grid": 3, "best": "best", "overhead": 1.1, "ram": 32 << 10,
-        "device": "stm32f412", "stream": True,
+        "device": "stm32f412", "stream": True, "optimize": "speed",
     }  # fmt: skip
     for key, value in turned.items():
         change = {"schedule" if key == "best" else key: value}
@@ -116,7 +118,8 @@ def test_each_control_and_preset_sends_its_question(tmp_path: Path, width: int) 
     assert found["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
     assert found["gone"] is True
     assert found["defaults"] == found["first"]
-    assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
+    assert found["wide"] <= 0 and "✓ It fits into 48 KiB: this plan needs the least RAM" in found["verdict"]
+    assert "✓ In 32 KiB this is the fastest plan" in found["fastestVerdict"] and found["first"]["optimize"] == "size"
 
 
 # a slow planner that logs when the page stops waiting, while controls are changed

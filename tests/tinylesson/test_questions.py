@@ -26,7 +26,7 @@ from tinyweave.ops import macs_original
 from tinyweave.planning import Limits, Request, plan
 
 ASKED = {"network": "mobilenet_v2", "resolution": 48, "width": 0.35, "schedule": "best", "grid": 0, "stream": False}
-ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
+ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746", "optimize": "size"}
 MAP = json.loads((Path(explorer.__file__).parent / "map.json").read_text())
 
 
@@ -42,6 +42,7 @@ def random_question(rng: random.Random) -> dict[str, Any]:
         "overhead": rng.choice((1.0, 1.1)),
         "ram": rng.choice((8, 16, 64)) << 10,
         "device": rng.choice(("stm32f746", "stm32f412", "nrf52840")),
+        "optimize": rng.choice(questions.OBJECTIVES),
     }
 
 
@@ -60,7 +61,8 @@ KNOBS = ("schedule", "network", "width", "stream", "overhead", "ram", "device")
 def test_an_answer_equals_the_plan_of_the_planner(values: tuple[Any, ...]) -> None:
     value = dict(zip(KNOBS, values, strict=True))
     grid = 2 if value["network"] == "mnasnet" else 0
-    check_answer(value | {"ram": value["ram"] << 10, "resolution": 32, "grid": grid})
+    optimize = "speed" if value["overhead"] > 1 else "size"
+    check_answer(value | {"ram": value["ram"] << 10, "resolution": 32, "grid": grid, "optimize": optimize})
 
 
 @pytest.mark.sweep
@@ -79,10 +81,10 @@ def check_answer(value: dict[str, Any]) -> None:
     model = model_of(graph_of(value["network"], value["resolution"], value["width"]))
     board = find(value["device"])
     core = board.core
-    options: dict[str, Any] = {"strategy": asked.schedule, "objective": "speed", "core": core}
+    options: dict[str, Any] = {"strategy": asked.schedule, "objective": asked.optimize, "core": core}
     if value["schedule"] in ("best", "msf"):
         options["max_mac_overhead"] = value["overhead"]
-    if value["schedule"] in ("best", "msf"):
+    if value["schedule"] != "layer":
         options["stream_inputs"] = value["stream"]
     if answer is None:
         with pytest.raises(CompileError):
@@ -130,7 +132,7 @@ def test_the_front_equals_that_of_the_planner() -> None:
         {"schedule": "patch:9:9"}, {"schedule": None}, {"schedule": []},
         {"grid": 1}, {"grid": "2"}, {"grid": [2]}, {"grid": 2.0}, {"grid": False}, {"stream": 1},
         {"overhead": 0.5}, {"overhead": 1e9}, {"ram": 0}, {"ram": 1 << 40},
-        {"device": "moon"}, {"device": "/etc/x.toml"}, {"device": None}, {"more": 1},
+        {"device": "moon"}, {"device": "/etc/x.toml"}, {"device": None}, {"optimize": "flash"}, {"optimize": []}, {"more": 1},
     ],
 )  # fmt: skip
 def test_values_out_of_range_are_refused(change: dict[str, Any]) -> None:
