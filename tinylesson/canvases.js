@@ -208,6 +208,37 @@ function drawMap(cells, best, share) {
   };
 }
 
+// ---- the supernet, and one of its sub-networks ----
+
+function supernetCanvas() {
+  const { networks, size, width } = data.supernet, all = networks.at(-1), state = { subnet: 12 };
+  liveCanvas("supernet", state, [{ key: "subnet", label: "sub-network", range: [1, networks.length, 1] }], () => {
+    const chosen = networks[state.subnet - 1], count = (network) => network.stages.flat().length;
+    const share = Math.round((100 * chosen.weights) / all.weights), fits = chosen.ram <= 320 * 1024 && chosen.weights <= 1024 * 1024;
+    return [figure("supernet", drawSupernet(all.stages, chosen.stages), h("figcaption", {}, `Sub-network ${state.subnet} of ${networks.length}, from the fewest to the most MACs, in a supernet for ${size} px at width ${width}: ${count(chosen)} of ${count(all)} blocks and ${share} % of the weights. `,
+      `It needs ${kib(chosen.ram)} of RAM (the largest layer), ${kib(chosen.weights)} of Flash and ${rounded(chosen.macs / 1e6)} M MACs. `,
+      h("b", {}, fits ? "It fits into 320 KiB and 1 MiB." : "It does not fit into 320 KiB and 1 MiB: the search rejects it untrained."),
+      " Of each block: left its kernel inside the kernel of 7, right its expansion of 6; coloured is what the sub-network uses."))];
+  });
+}
+
+/** Return a drawing of a supernet's stages in lines, in which the blocks of a sub-network are coloured: [kernel, expansion] each. */
+function drawSupernet(all, chosen) {
+  return (width) => {
+    const columns = Math.max(...all.map((blocks) => blocks.length)), label = 58, column = Math.min(130, (width - label) / columns), high = 58, pixel = 5, tall = all.length * high;
+    const block = (x, y, [most, widest], own) => {
+      const [kernel, expansion] = own ?? [0, 0], edge = (most - kernel) / 2, unit = (7 * pixel) / widest, side = x + 7 * pixel + 8;
+      const says = own ? `kernel ${kernel} x ${kernel}, expansion ${expansion}` : "this sub-network leaves the block out";
+      return s("g", { class: own ? "used" : "unused" }, s("rect", { class: "whole", x, y, width: 7 * pixel, height: 7 * pixel }), s("rect", { class: "whole", x: side, y, width: 14, height: 7 * pixel }),
+        own && s("rect", { class: "bar", x: x + edge * pixel + (7 - most) * pixel / 2, y: y + edge * pixel + (7 - most) * pixel / 2, width: kernel * pixel, height: kernel * pixel }),
+        own && s("rect", { x: side, y: y + 7 * pixel - expansion * unit, width: 14, height: expansion * unit, style: "fill:var(--output)" }),
+        column > 95 && own ? [text(side + 18, y + 14, `${kernel} x ${kernel}`), text(side + 18, y + 30, `x ${expansion}`)] : [], s("title", {}, says));
+    };
+    return s("svg", { width, height: tall, viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": "Stages of the supernet, with the sub-network in colour" }, all.map((blocks, stage) => [
+      text(0, stage * high + 22, `stage ${stage + 1}`, { class: "faint" }), blocks.map((most, index) => block(label + index * column, stage * high + 4, most, chosen[stage][index]))]));
+  };
+}
+
 // ---- canvas 4: RAM per block of three networks ----
 
 function profileCanvas() {
@@ -245,6 +276,43 @@ function profileFigure(network, state, most) {
   const sum = byLayer ? ` With ${kib(column)} for a column: ${kib(all)} (${grouped(all / 1000)} kB${network.printed ? `; the thesis prints ${network.printed} kB` : ""}).` : "";
   const said = [h("b", {}, `flatness ${(mean / peak).toFixed(2)}`), `: mean ${kib(mean)} over maximum ${kib(peak)} (block ${live.indexOf(peak)}).${sum} `, h("b", {}, all <= budget ? "It fits." : `It does not fit: ${bytes(all - budget)} too many.`)];
   return h("div", { "data-compared": network.network }, h("h3", {}, `${network.title}, ${network.resolution} px${network.network === "mcunet_320kb" ? "" : `, width ${network.width}`}`), figure(`blocks-${network.network}`, draw, h("figcaption", {}, said)));
+}
+
+// ---- patches with their halo ----
+
+const IMAGE = 224, CHANNELS = 8; // of the layers of the figure of halos, as in the lecture's question
+
+/** Return the patches of an image along one side as [begin, end), and for each layer of 3x3 before the last the rows that they read. */
+function patchSpans(grid, depth) {
+  const size = Math.ceil(IMAGE / grid), spans = Array.from({ length: grid }, (_, index) => [index * size, Math.min((index + 1) * size, IMAGE)]);
+  return Array.from({ length: depth + 1 }, (_, halo) => spans.map(([begin, end]) => [Math.max(begin - halo, 0), Math.min(end + halo, IMAGE)]));
+}
+
+function haloCanvas() {
+  const state = { grid: 2, depth: 4 };
+  const specs = [{ key: "grid", label: "patches along a side", range: [2, 8, 1] }, { key: "depth", label: "layers of 3x3", range: [1, 16, 1] }];
+  liveCanvas("halo", state, specs, () => {
+    const { grid, depth } = state, layers = patchSpans(grid, depth), middle = Math.floor(grid / 2), long = ([begin, end]) => end - begin;
+    const work = layers.slice(0, depth).reduce((sum, spans) => sum + (spans.reduce((all, span) => all + long(span), 0) / IMAGE) ** 2, 0) / depth;
+    const own = layers[0][middle], read = layers[depth][middle], most = Math.max(...layers[depth].map(long)), next = Math.max(...layers[depth - 1].map(long));
+    const whole = 2 * IMAGE ** 2 * CHANNELS, inPatch = (most ** 2 + next ** 2) * CHANNELS;
+    return [h("div", { class: "cards" },
+      card("Halo on an inner side", `${depth} px`, `${long(own)} x ${long(own)} px of output need ${long(read)} x ${long(read)} px of the image`),
+      card("Work", `${(100 * (work - 1)).toFixed(1)} % more`, `MACs, with ${grid ** 2} patches`),
+      card("The largest layer, in one patch", kib(inPatch), `input and output of ${CHANNELS} channels; without patches ${kib(whole)}. The last layer's whole output stays beside it`)),
+    figure("halo", drawHalo(layers[0], own, read), h("figcaption", {}, `An image of ${IMAGE} x ${IMAGE} px in ${grid} x ${grid} patches. Filled: one patch of the last layer's output. Hatched: its halo, the pixels around it that the ${depth} layers read, too. Neighbours compute them again. A patch at an edge of the image has no halo there.`))];
+  });
+}
+
+/** Return a drawing of an image with its patches; of one patch, `own`, also the pixels that it reads. Patches are squares. */
+function drawHalo(spans, own, read) {
+  return (width) => {
+    const side = Math.min(width - 2, 420), at = (pixel) => 1 + (side * pixel) / IMAGE, paint = fills();
+    const square = ([begin, end], attributes) => s("rect", { x: at(begin), y: at(begin), width: at(end) - at(begin), height: at(end) - at(begin), ...attributes });
+    const lines = spans.slice(1).map(([begin]) => s("path", { class: "grid", d: `M${at(begin)} 1V${at(IMAGE)}M1 ${at(begin)}H${at(IMAGE)}` }));
+    return s("svg", { width, height: side + 2, viewBox: `0 0 ${width} ${side + 2}`, role: "img", "aria-label": "An image in patches, one with its halo" }, paint.defs,
+      square([0, IMAGE], { class: "whole" }), square(read, { class: "read", fill: paint.of("ring") }), square(own, { style: "fill:var(--input)" }), lines);
+  };
 }
 
 // ---- a network before and after redistribution, and heads of two scales ----

@@ -208,7 +208,9 @@ function begin() {
   ladderCanvas();
   layersCanvas();
   mapCanvas();
+  supernetCanvas();
   profileCanvas();
+  haloCanvas();
   redistributionCanvas();
   scalesCanvas();
   explorerCanvas();

@@ -7,31 +7,35 @@ paragraphs of a chapter, from a bold question on, are a question with a hidden a
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
 
-from tinynas.arch import Arch, blocks, macs, mobilenet_v2
+from tinynas.arch import Arch, blocks, macs, mobilenet_v2, weights
 from tinynas.published.redistribute import by_patches, patched_blocks, redistributed
 from tinynas.ram.arena import arena_of
-from tinynas.stage_one import FEASIBLE
+from tinynas.space import MOBILE, arch_of, largest, sample, smallest
+from tinynas.stage_one import FEASIBLE, layer_bytes
 from tinyweave.devices import all_devices
 from tinyweave.report.page import filled
 from tinyweave.support.files import shipped_folder
 
 from . import questions
-from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS, five_layers
+from .networks import IMAGENET, LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS, five_layers
 from .planned import COMPARED
 
 HERE = Path(__file__).parent
 QUESTION = re.compile(r"^\*\*(\d\..*?\?)\*\*\s*(.*)", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r'(<pre><code class="language-python">.*?</pre>)', re.DOTALL)
 OTHER_PAGE = re.compile(r'<a href="([A-Z_]+)\.md[^"]*">(.*?)</a>')  # a saved page has no other pages beside it
-WIDTH_STEP = 0.05
+WIDTHS_OFFERED = [round(step / 20, 2) for step in range(round(20 * WIDTHS[0]), round(20 * WIDTHS[1]) + 1)]
+SUPERNET = 144, 0.5  # image side and width that stage one of TinyNAS chooses for 320 KiB and 1 MiB
 THESIS_BLOCKS = (2, 5)  # groups of MobileNetV2 that get a block in figure 4-5: those of 32 and of 160 channels
 PATCHES = (1, 7, 14)  # sides of a patch of the map of 28 x 28 after MobileNetV2's patched blocks
 
@@ -64,12 +68,6 @@ def _body() -> str:
     return f"<h1>{title}</h1>{introduction}{contents}{''.join(parts)}"
 
 
-def _widths() -> list[float]:
-    """Return the channel multipliers that the page offers."""
-    least, most = WIDTHS
-    return [round(least + WIDTH_STEP * step, 2) for step in range(round((most - least) / WIDTH_STEP) + 1)]
-
-
 @cache
 def _chains() -> dict[str, Any]:
     """Return the convolutions of each built-in chain of blocks, from which the page computes RAM by formula.
@@ -82,7 +80,7 @@ def _chains() -> dict[str, Any]:
         if each.blocks is None:
             continue
         rows, channels = list[tuple[int, ...]](), dict[str, list[int]]()
-        for width in _widths():
+        for width in WIDTHS_OFFERED:
             owned = [(number, layer) for number, block in enumerate(each.blocks(side, width)[0]) for layer in block.layers]
             rows = [
                 (side // layer.h, side // layer.h_out, int(layer.depthwise), layer.kernel[0], number) for number, layer in owned
@@ -98,8 +96,20 @@ def _five() -> dict[str, list[int | None]]:
     return {
         f"{side} {width:g}": [arena_of(*five_layers(side, width), stream_inputs=by_rows) for by_rows in (False, True)]
         for side in range(RESOLUTIONS[0], RESOLUTIONS[1] + 1, 16)
-        for width in _widths()
+        for width in WIDTHS_OFFERED
     }
+
+
+@cache
+def _supernet() -> dict[str, Any]:
+    """Return sub-networks of a supernet, by MACs: kernel and expansion of the blocks of each stage, and costs."""
+    rng, (side, width) = random.Random(0), SUPERNET
+    ends = [each._replace(size=(side, side), width=width) for each in (smallest(MOBILE), largest(MOBILE))]
+    networks = []
+    for each in [*ends, *(sample(MOBILE, rng, (side, side), width) for _ in range(22))]:
+        arch = arch_of(MOBILE, each, IMAGENET)
+        networks.append({"stages": each.blocks, "ram": layer_bytes(arch), "weights": weights(arch), "macs": macs(arch)})
+    return {"size": side, "width": width, "networks": sorted(networks, key=itemgetter("macs"))}
 
 
 def _drawn(arch: Arch) -> dict[str, Any]:
@@ -129,6 +139,7 @@ def _data(*, is_served: bool) -> dict[str, Any]:
         },
         "chains": _chains(),
         "five": _five(),
+        "supernet": _supernet(),
         "presets": [each._asdict() for each in PRESETS],
         "ladder": [each._asdict() for each in LADDER],
         "rungs": [

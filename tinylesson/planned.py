@@ -31,17 +31,14 @@ SCALES = ("two_scales", 160, 0.35)  # the detector of the page: name, resolution
 
 
 class Compared(NamedTuple):
-    """A network of the figure of RAM per block; `setting`: "phone" (as its paper), "small" (for 320 kB of SRAM), "both".
-
-    `printed` is its SRAM in kB in table 5.4 of the MCUNet thesis.
-    """
+    """A network of the figure of RAM per block; `setting`: "phone" (as its paper), "small" (for 320 kB of SRAM), "both"."""
 
     title: str
     network: str
     resolution: int
     width: float
     setting: str
-    printed: int | None = None
+    printed: int | None = None  # its SRAM in kB in table 5.4 of the MCUNet thesis
 
 
 COMPARED = (

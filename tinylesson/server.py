@@ -284,14 +284,10 @@ def explore(*models: str | Path, out: str | Path | None = None, port: int = PORT
 
 
 def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = print) -> None:
-    """Serve the explorer on 127.0.0.1 until it is interrupted; then raise KeyboardInterrupt.
+    """Serve the explorer on 127.0.0.1, with `models` open, until it is interrupted; then raise KeyboardInterrupt.
 
-    Args:
-        models: paths of models to open from the start.
-        ready: called with the server's address just before it starts.
-
-    Raises:
-        CompileError: a package is missing, a model cannot be compiled, or the port cannot be used.
+    `ready` is called with the server's address just before it starts. Raise CompileError if a package is missing, a model
+    cannot be compiled, or the port cannot be used.
     """
     try:
         import starlette  # noqa: F401

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -16,15 +17,21 @@ import tinylesson as explorer
 from tinylesson import questions
 from tinylesson.lesson import page
 from tinylesson.networks import NETWORKS, blocks_of, layers_of
+from tinylesson.papers.chain import square
 from tinylesson.planned import COMPARED, Compared
-from tinynas.published.patches import layer_bytes
+from tinynas.arch import macs as macs_of
+from tinynas.arch import weights
+from tinynas.published.patches import layer_bytes, macs, patched_macs
+from tinynas.space import MOBILE, Choice, arch_of
 from tinynas.stage_one import FEASIBLE, By, Setting, best_setting, limits_for_share, most_feasible
+from tinynas.stage_one import layer_bytes as layer_peak
 
 FOLDER = Path(explorer.__file__).parent
 PLANNED = json.loads((FOLDER / "planned.json").read_text())
 # width of the window in pixels, and whether the knobs are beside their figure
 DEVICES = {"desk": (1280, True), "phone": (390, False)}
 CHAINS = ((32, 0.1), (144, 0.5), (176, 1.0), (208, 0.35), (256, 1.5))  # resolutions and widths
+HALOS = ((2, 4), (2, 1), (3, 4), (5, 16), (8, 9))  # patches along a side, layers
 
 TURNS = (Path(__file__).parent / "turns.js").read_text()
 
@@ -36,7 +43,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Any:
     @cache
     def visit(device: str) -> dict[str, Any]:
         folder = tmp_path_factory.mktemp(device)
-        turns = f"const CHAINS = {json.dumps(CHAINS)};{TURNS}"
+        turns = f"const CHAINS = {json.dumps(CHAINS)}, HALOS = {json.dumps(HALOS)};{TURNS}"
         return seen_by_script(page(is_served=False), turns, folder, 60_000, DEVICES[device][0])
 
     return visit
@@ -47,7 +54,7 @@ def test_every_knob_moves_its_figure_and_names_its_default(visits: Any, device: 
     found = visits(device)
     assert found["inner"] == DEVICES[device][0] and found["wide"] <= 0, "the page is as wide as its window"
     knobs = {name: each for of_canvas in found["knobs"].values() for name, each in of_canvas.items()}
-    assert len(knobs) == 1 + 3 + 5 + 3 + 1 + 1 + 10
+    assert len(knobs) == 1 + 3 + 5 + 1 + 3 + 2 + 1 + 1 + 10
     still = {name for name, each in knobs.items() if each["moves"] is not True}
     assert still == set(found["knobs"]["explorer"]), "the explorer's knobs are turned in test_in_browser.py"
     ranges = {"layers-resolution": "32 to 256 px, default 96 px", "layers-width": "0.1 to 1.5 x, default 1 x"}
@@ -157,6 +164,31 @@ def test_networks_for_320_kb_need_what_the_thesis_prints(visits: Any) -> None:
     for network, sram in printed.items():
         counted = re.search(r"\((\d+) kB; the thesis prints (\d+) kB\)\. It fits\.", shown[network])
         assert counted and int(counted[2]) == sram and abs(int(counted[1]) / sram - 1) < 0.05
+
+
+def test_the_supernet_shows_each_sub_network_with_its_costs(visits: Any) -> None:
+    seen, edges = list[tuple[int, bool]](), list(accumulate((0, 1, 4, 4, 4, 4, 4, 1)))
+    for words, titles in visits("desk")["supernet"]:
+        drawn = [re.findall(r"kernel (\d) x \d, expansion (\d)", title) for title in titles]  # none: the block is left out
+        stages = [[(int(k), int(e)) for each in drawn[begin:end] for k, e in each] for begin, end in pairwise(edges)]
+        arch = arch_of(MOBILE, Choice((144, 144), 0.5, tuple(map(tuple, stages))), 1000)
+        ram, flash, work = layer_peak(arch), weights(arch), macs_of(arch)
+        said = [float(each.replace(",", "")) for each in re.findall(r"([\d.,]+) (?:KiB of RAM|KiB of Flash|M MACs)", words)]
+        assert said == pytest.approx([ram / 1024, flash / 1024, work / 1e6], rel=5e-3)
+        assert f"{sum(map(len, drawn))} of 22 blocks" in words
+        seen.append((work, "It fits into 320 KiB" in words))
+        assert seen[-1][1] == (ram <= 320 << 10 and flash <= 1 << 20)
+    assert len(seen) == 24 and seen == sorted(seen) and {fits for _, fits in seen} == {True, False}
+
+
+def test_a_patch_is_drawn_with_its_halo_and_its_cost(visits: Any) -> None:
+    for key, (words, read) in visits("desk")["halo"].items():
+        grid, depth = map(int, key.split())
+        patch, layers = -(-224 // grid), [square(224, 8, 8, 3)] * depth
+        again = patched_macs(layers, depth, patch, clipped=True) / macs(layers) - 1
+        assert f"Work{100 * again:.1f} % more" in words and f"Halo on an inner side{depth} px" in words
+        middle = grid // 2 * patch
+        assert abs(read - (min(middle + patch + depth, 224) - max(middle - depth, 0))) < 0.1
 
 
 def test_redistribution_and_two_scales_show_their_figures(visits: Any) -> None:

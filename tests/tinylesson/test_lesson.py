@@ -17,7 +17,7 @@ from tinyweave.cli import main
 from tinyweave.ir import CompileError
 
 LESSON = (Path(__file__).parents[2] / "docs" / "LESSON.md").read_text()
-CANVASES = ["ladder", "layers", "map", "profiles", "redistribution", "scales", "explorer"]
+CANVASES = "ladder layers map supernet profiles halo redistribution scales explorer".split()
 
 
 def test_chapters_marks_and_questions_become_html() -> None:

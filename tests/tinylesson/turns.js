@@ -31,7 +31,7 @@
     scrollTo({ top: scrollY + two.top + 60, behavior: "instant" });
     return { beside: one.right <= two.left && Math.abs(one.top - two.top) < 40, top: Math.round(knobs.getBoundingClientRect().top) };
   };
-  const names = "ladder layers map profiles redistribution scales explorer".split(" ");
+  const names = "ladder layers map supernet profiles halo redistribution scales explorer".split(" ");
   await pause(300);
   seen.inner = innerWidth;
   seen.place = Object.fromEntries(names.map((name) => [name, place(name)]));
@@ -57,6 +57,17 @@
   }
   await put("profiles", "profiles-ram", 8);
   seen.tight = compared();
+  seen.supernet = [];
+  for (let number = 1; number <= 24; number += 1) {
+    const words = await put("supernet", "supernet-subnet", number);
+    seen.supernet.push([words, [...drawn("supernet").querySelectorAll("g title")].map((each) => each.textContent)]);
+  }
+  seen.halo = {};
+  for (const [grid, depth] of HALOS) {
+    await put("halo", "halo-grid", grid);
+    const words = await put("halo", "halo-depth", depth), area = (query) => drawn("halo").querySelector(query).getBBox().width;
+    seen.halo[`${grid} ${depth}`] = [words, (area(".read") / area(".whole")) * 224];
+  }
   seen.redistribution = {};
   for (const patch of [1, 7, 14]) seen.redistribution[patch] = await put("redistribution", "redistribution-patch", patch);
   seen.scales = {};
