@@ -69,7 +69,7 @@ def test_the_blocks_of_the_lesson_give_the_documented_output() -> None:
     assert run_page("LESSON.md") == text.count("```python\n")
     assert re.findall(r"^\*\*(\d)\. .*\?\*\*", text, re.MULTILINE) == list("123456789")
     table, figures = text.partition("## 9. The cheat sheet")[2], ast.literal_eval(BLOCK.findall(text)[-1][1])
-    assert len(figures) == 5 and all(f" {figure} " in table.partition("```")[0] for figure in figures)
+    assert len(figures) == 5 and all(f" {figure}" in table.partition("```")[0] for figure in figures)
 
 
 @pytest.mark.emulator

@@ -76,6 +76,46 @@ function blocksByFormula({ network, resolution, width }) {
 
 const fitsIn = (count, ram) => (count <= ram * 1024 ? h("span", { class: "verdict yes" }, "✓ fits") : h("span", { class: "verdict no" }, `✗ ${bytes(count - ram * 1024)} too many`));
 
+// ---- questions ----
+
+/** Make buttons of the answers of each question: "words: **Right.** why", or "**No.**". A click shows why; the right one opens the solution. */
+function questionButtons() {
+  document.querySelectorAll(".question").forEach((question) => question.querySelectorAll(":scope > ul > li").forEach((item) => {
+    const mark = item.querySelector("strong"), right = mark.textContent === "Right.", why = h("span", { class: right ? "said yes" : "said no", role: "status" });
+    const words = mark.previousSibling.textContent.replace(/:\s*$/, ""), said = [...item.childNodes].slice([...item.childNodes].indexOf(mark));
+    const pick = () => {
+      button.setAttribute("aria-pressed", "true");
+      why.replaceChildren(right ? "✓ " : "✗ ", ...said);
+      if (right) question.querySelector("details").open = true;
+    };
+    const button = h("button", { class: "choice", "aria-pressed": "false", onclick: pick }, words);
+    item.replaceChildren(button, why);
+  }));
+}
+
+// ---- the story of the lesson in one picture ----
+
+function storyCanvas() {
+  const { rungs, planned, redistribution, compared } = data, phone = rungs.findIndex((each) => each.network === "mobilenet_v2"), found = compared.find((each) => each.network === "mcunet_320kb");
+  const [, , patches] = redistribution[0].patches.find(([patch]) => patch === 7);
+  const bars = [["MobileNetV2, layer by layer", rungs[phone].formula.layer], ["a smaller network, found by search: MCUNet", Math.max(...blocksByFormula(found).layer)],
+    ["MobileNetV2, first layers in 4 x 4 patches", patches], ["MobileNetV2, by rows (tinyweave)", planned.ladder[phone].arenas.rows]];
+  const most = bars[0][1], room = 256 * 1024, high = 46;
+  const drawn = figure("story", (width) => {
+    const x = (count) => ((width - 70) * count) / most, tall = bars.length * high + 22;
+    return s("svg", { width, height: tall, viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": "SRAM of four ways to run a network" },
+      bars.map(([, count], index) => [s("rect", { class: count > room ? "peak" : "bar", x: 0, y: index * high + 20, width: x(count), height: 18 })]),
+      s("path", { class: "limit", d: `M${x(room)} 0V${bars.length * high}` }),
+      bars.map(([words, count], index) => [text(0, index * high + 14, words, { class: "above" }), text(x(count) + 6, index * high + 34, kib(count), { class: "above" })]),
+      text(x(room) + 4, tall - 6, "256 KiB, all that the microcontroller has", { class: "mark" }));
+  }, h("figcaption", {}, "SRAM for activations in int8, images of 224 x 224 px (MCUNet: 176 x 176). The first three are counted by formula, the last is a plan."));
+  const mark = document.getElementById("canvas-story");
+  mark.classList.add("alone");
+  mark.replaceChildren(drawn);
+  drawn.redraw();
+  figures.length = 0;
+}
+
 // ---- canvas 1: machines and networks by memory ----
 
 function ladderCanvas() {

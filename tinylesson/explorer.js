@@ -205,6 +205,8 @@ function explorerCanvas() {
 function begin() {
   const chosen = [...new URLSearchParams(location.hash.slice(1))].filter(([key]) => Object.hasOwn(state, key));
   for (const [key, value] of chosen) state[key] = typeof state[key] === "number" ? Number(value) : typeof state[key] === "boolean" ? value === "true" : value;
+  questionButtons();
+  storyCanvas();
   ladderCanvas();
   layersCanvas();
   mapCanvas();
@@ -214,7 +216,7 @@ function begin() {
   redistributionCanvas();
   scalesCanvas();
   explorerCanvas();
-  addEventListener("beforeprint", () => document.querySelectorAll("details.question").forEach((each) => (each.open = true)));
+  addEventListener("beforeprint", () => document.querySelectorAll(".question > details").forEach((each) => (each.open = true)));
   document.querySelectorAll("nav a").forEach((link) => link.addEventListener("click", (event) => { // the address keeps the knobs
     event.preventDefault();
     document.querySelector(link.getAttribute("href")).scrollIntoView();

@@ -1,7 +1,7 @@
 """Write the page of the explorer: the lesson of docs/LESSON.md with a live figure at each of its marks.
 
 In: the lesson in Markdown. Out: one HTML file that loads nothing else. A mark is a line `<!-- canvas NAME -->`. The last
-paragraphs of a chapter, from a bold question on, are a question with a hidden answer.
+paragraphs of a chapter, from a bold question on, are the question, a list of answers to pick, and the hidden solution.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .networks import IMAGENET, LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, W
 from .planned import COMPARED
 
 HERE = Path(__file__).parent
-QUESTION = re.compile(r"^\*\*(\d\..*?\?)\*\*\s*(.*)", re.DOTALL | re.MULTILINE)
+QUESTION = re.compile(r"^\*\*(\d)\. (.*?\?)\*\*\n+(- .*?)\n\n(?=[^- ])(.*)", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r'(<pre><code class="language-python">.*?</pre>)', re.DOTALL)
 OTHER_PAGE = re.compile(r'<a href="([A-Z_]+)\.md[^"]*">(.*?)</a>')  # a saved page has no other pages beside it
 WIDTHS_OFFERED = [round(step / 20, 2) for step in range(round(20 * WIDTHS[0]), round(20 * WIDTHS[1]) + 1)]
@@ -49,10 +49,10 @@ def chapters(markdown: str) -> Iterator[tuple[str, str]]:
         asked = QUESTION.search(text)
         html = write(text[: asked.start()] if asked else text)
         if asked:
-            number, words = asked[1].split(". ", 1)
-            said = write(words).strip().removeprefix("<p>").removesuffix("</p>")
-            summary = f"<summary>{number}. {said}</summary>"
-            html += f'<details class="question" id="question-{number}">{summary}{write(asked[2])}</details>'
+            number, words, choices, answer = asked.groups()
+            hidden = f"<details><summary>the answer, with its figures</summary>{write(answer)}</details>"
+            asking = write(f"### {number}. {words}\n{choices}")
+            html += f'<div class="question" id="question-{number}">{asking}{hidden}</div>'
         html = CODE.sub(r'<details class="code"><summary>how it is computed</summary>\1</details>', html)
         html = re.sub(r"<!-- canvas (\w+) -->", r'<div class="canvas" id="canvas-\1"></div>', html)
         html = OTHER_PAGE.sub(lambda link: f"{link[2]} (<code>tinyweave docs {link[1].lower()}</code>)", html)

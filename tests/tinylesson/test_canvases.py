@@ -215,10 +215,15 @@ def test_the_page_computes_the_formula_of_every_chain(visits: Any) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("number", range(1, 10))
-def test_a_question_hides_its_answer_until_it_is_opened(visits: Any, device: str, number: int) -> None:
-    asked, before, after, answer = visits(device)["questions"][number - 1]
-    assert re.fullmatch(rf"{number}\. .*\?", asked) and len(answer) > 40
-    assert (before, after) == (False, True)
+def test_a_question_says_why_an_answer_is_wrong_and_opens_its_solution(visits: Any, device: str, number: int) -> None:
+    asked, before, said = visits(device)["questions"][number - 1]
+    assert re.fullmatch(rf"{number}\. .*\?", asked) and before is False, "the answers are shown before one is picked"
+    assert sorted(said) == [["✓ Righ", True, True], *[["✗ No. ", True, False]] * 2]
+
+
+def test_the_story_has_one_picture_of_what_fits(visits: Any) -> None:
+    over, words = visits("phone")["story"]
+    assert over == 1 and "1,372 KiB" in words and f"{PLANNED['ladder'][2]['arenas']['rows'] / 1024:.0f} KiB" in words
 
 
 def test_a_printed_page_has_the_answers(visits: Any) -> None:

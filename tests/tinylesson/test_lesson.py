@@ -25,12 +25,10 @@ def test_chapters_marks_and_questions_become_html() -> None:
     assert title.startswith("A lesson") and [name.split(".")[0] for name, _ in parts] == [str(number) for number in range(10)]
     html = "".join(text for _, text in parts)
     assert re.findall(r'id="canvas-(\w+)"', html) == re.findall(r"<!-- canvas (\w+) -->", LESSON) == CANVASES
-    asked = re.findall(
-        r'<details class="question" id="question-(\d)"><summary>\1\. (.*?)</summary>(.*?)</details>\n*(?=$|<|\Z)',
-        html,
-        re.DOTALL,
-    )
-    assert [number for number, *_ in asked] == list("123456789")
+    asked = re.findall(r'id="question-(\d)"><h3>\1\. .*?\?</h3>\n<ul>(.*?)</ul>\n<details>', html, re.DOTALL)
+    assert [number for number, _ in asked] == list("123456789")
+    marks = [re.findall(r"<li>[^<]+: <strong>(Right|No)\.</strong> [^<]{20,}</li>", answers) for _, answers in asked]
+    assert all(sorted(each) == ["No", "No", "Right"] for each in marks) and len({each.index("Right") for each in marks}) == 3
     assert html.count('<details class="code">') == html.count('<pre><code class="language-text">') == LESSON.count("```python")
 
 

@@ -74,12 +74,18 @@
   for (const schedule of ["layer", "best", "rows"]) seen.scales[schedule] = await put("scales", "scales-schedule", schedule);
   seen.chains = {};
   for (const name of Object.keys(data.chains)) seen.chains[name] = CHAINS.map(([resolution, width]) => Math.max(...byFormula(name, resolution, width).map((row) => row.live)));
-  seen.questions = [...document.querySelectorAll("details.question")].map((each) => {
-    const answer = each.querySelector("p"), shown = () => answer.checkVisibility() && each.getBoundingClientRect().height > 100, before = shown();
-    each.querySelector("summary").click();
-    return [each.querySelector("summary").textContent, before, shown(), answer.textContent];
+  seen.questions = [...document.querySelectorAll(".question")].map((each) => {
+    const solution = each.querySelector("details"), before = each.textContent.includes("Right.");
+    const said = [...each.querySelectorAll(".choice")].map((choice) => {
+      choice.click();
+      const why = choice.nextSibling.textContent, open = solution.open;
+      solution.open = false;
+      return [why.slice(0, 6), why.length > 30, open];
+    });
+    return [each.querySelector("h3").textContent, before, said];
   });
+  seen.story = [document.querySelectorAll("#canvas-story .peak").length, document.getElementById("canvas-story").textContent];
   dispatchEvent(new Event("beforeprint"));
-  seen.closedInPrint = [...document.querySelectorAll("details.question")].filter((each) => !each.open).length;
+  seen.closedInPrint = [...document.querySelectorAll(".question > details")].filter((each) => !each.open).length;
   parent.postMessage(JSON.stringify(seen), "*");
 })();
