@@ -17,13 +17,13 @@ from tinyweave.cli import main
 from tinyweave.ir import CompileError
 
 LESSON = (Path(__file__).parents[2] / "docs" / "LESSON.md").read_text()
-CANVASES = "ladder layers map supernet profiles halo redistribution scales explorer".split()
+CANVASES = "story ladder layers map supernet profiles halo redistribution scales explorer".split()
 
 
 def test_chapters_marks_and_questions_become_html() -> None:
-    (title, _), *parts = chapters(LESSON)
+    (title, story), *parts = chapters(LESSON)
     assert title.startswith("A lesson") and [name.split(".")[0] for name, _ in parts] == [str(number) for number in range(10)]
-    html = "".join(text for _, text in parts)
+    html = story + "".join(text for _, text in parts)
     assert re.findall(r'id="canvas-(\w+)"', html) == re.findall(r"<!-- canvas (\w+) -->", LESSON) == CANVASES
     asked = re.findall(r'id="question-(\d)"><h3>\1\. .*?\?</h3>\n<ul>(.*?)</ul>\n<details>', html, re.DOTALL)
     assert [number for number, _ in asked] == list("123456789")
