@@ -31,7 +31,7 @@ MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
 MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
 NARROWER = (1.0, 15 / 16, 14 / 16)  # factors on the width of the first network, tried until it fits as built
-FEW = 0.1  # share of a space's networks; if fewer fit, the search says so
+LEAST_SHARE = 0.1  # of a space's networks; if fewer fit, the search says so
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
 MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
 
@@ -156,7 +156,8 @@ def sample_fitting(
             arch = arch_of(space, choice, classes)
             if arch not in seen and sampling.is_trainable(arch):
                 batch[arch] = choice
-                uniform |= {arch} if is_uniform else set()
+                if is_uniform:
+                    uniform.add(arch)
             seen.add(arch)
         for (arch, choice), cost in zip(batch.items(), costs_of(list(batch)), strict=True):
             if cost is not None and cost.fit and without_plan(arch) not in trainable:
@@ -165,7 +166,7 @@ def sample_fitting(
                 parents.append(choice)
         progress("sampling networks that fit", min(len(fitting), wanted), wanted)
     fit = len(uniform & {arch for arch, _ in fitting})
-    if least.fit and fit < FEW * len(uniform):
+    if least.fit and fit < LEAST_SHARE * len(uniform):
         progress(f"{FEW_FIT}: {fit} of {len(uniform)} networks sampled from the space fit", 1, 1)
     if not fitting and least.fit:
         return [(arch_of(space, parents[0], classes), least)]

@@ -95,10 +95,9 @@ def search(
     with _says_how_to_continue(chosen["out"]), nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
 
         def progress(what: str, done: int, total: int) -> None:
-            if what.startswith(searching.NEEDS):
-                print(f"tinyweave: the search {what} of wall-clock time, if no other program runs", file=sys.stderr)
-            if what.startswith(search_options.FEW_FIT):
-                print(f"tinyweave: the search has {what}; higher limits give it more", file=sys.stderr)
+            for begin, said in search_options.PRINTED.items():
+                if what.startswith(begin):
+                    print(f"tinyweave: the search {said.format(what)}", file=sys.stderr)
             report(what, done, total)
 
         given = {**_given(chosen, prepared), **more}

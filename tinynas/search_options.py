@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 MINUTES = 20  # default time limit
-FEW_FIT = "few networks to choose from"  # begins the progress report of a search for which most networks are too large
+NEEDS, FEW_FIT = "needs about", "few networks to choose from"  # begin progress reports that the command prints, too
+PRINTED = {NEEDS: "{} of wall-clock time, if no other program runs", FEW_FIT: "has {}; higher limits give it more"}
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 

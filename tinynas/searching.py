@@ -40,7 +40,7 @@ from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, wit
 from .halving import Rung
 from .int8 import evaluate_int8, quantisation_seconds
 from .journal import Ledger
-from .search_options import MINUTES, RUN, check_options, has_gpu, strategy_for
+from .search_options import MINUTES, NEEDS, RUN, check_options, has_gpu, strategy_for
 from .settings import DEFAULTS, SearchOptions
 from .space import SearchSpace, arch_of, networks_in, smallest, with_plan_genes
 from .stage_one import FEASIBLE
@@ -57,7 +57,6 @@ DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it
 BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
 VERSION = 12  # of RUN
-NEEDS = "needs about"  # begins the progress report of the time that a search needs on this machine
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]

@@ -226,7 +226,7 @@ def test_a_search_by_supernet_reports_the_minutes_that_it_needs(
 
     def progress(what: str, done: int, total: int) -> None:
         said.append(what)
-        if what.startswith(searching.NEEDS):
+        if what.startswith(search_options.NEEDS):
             raise KeyboardInterrupt
 
     options = SearchOptions("supernet", minutes=minutes, processes=1)
@@ -235,7 +235,7 @@ def test_a_search_by_supernet_reports_the_minutes_that_it_needs(
     least = SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2)))
     budget = least if minutes else paper_budget("sensors")
     needed = 100 * (budget.warm_up + budget.epochs + budget.evolution.evaluations + halving.total_epochs(budget.rungs))
-    assert 0 <= int(said[-1].removeprefix(f"{searching.NEEDS} ").removesuffix(" minutes")) - needed <= 5
+    assert 0 <= int(said[-1].removeprefix(f"{search_options.NEEDS} ").removesuffix(" minutes")) - needed <= 5
 
 
 def test_the_seconds_of_all_phases_of_a_supernet_are_measured(one_worker: Workers, tmp_path: Path) -> None:
