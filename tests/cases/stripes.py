@@ -1,4 +1,4 @@
-"""Images that small networks learn to classify in seconds, a space of such networks, and training shared among processes."""
+"""Images that small networks learn to classify in seconds, a space of such networks, interrupted and shared trainings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,26 @@ from numpy.typing import NDArray
 
 from tinynas.space import ElasticGroup, SearchSpace
 from tinynas.training_run import TrainingRun
-from tinyweave.support.progress import silent
+from tinyweave.support.progress import Progress, silent
 
 TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
 
 EXCITED = ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3), 2, "hard_swish")
 TINY_V3 = replace(TINY, groups=(EXCITED,), sizes=((6, 6), (8, 8)), activation="hard_swish", joint=True, by_group=True)
+
+
+class StopError(Exception):
+    """Ends what `stop_at` interrupts."""
+
+
+def stop_at(title: str, count: int) -> Progress:
+    """Return a function for progress that raises StopError when `count` are done of what begins with `title`."""
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what.startswith(title) and done >= count:
+            raise StopError
+
+    return progress
 
 
 def stripes(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
@@ -52,15 +66,8 @@ def trained(
     from tinynas.learning.supernet import Supernet, fit_supernet
     from tinynas.learning.train import Recipe
 
-    class StopError(Exception):
-        pass
-
-    def interrupt(what: str, done: int, total: int) -> None:
-        if done == stop:
-            raise StopError
-
     recipe, state = Recipe(epochs, batch=32, rate=0.05, augmentation="images"), folder / f"state-{number}-{net_seed}"
-    for progress in (interrupt, silent) if stop else (silent,):
+    for progress in (stop_at("", stop), silent) if stop else (silent,):
         supernet = Supernet(TINY, 2, seed=net_seed)
         with suppress(StopError):
             fit_supernet(supernet, *stripes(96, 0), recipe, TrainingRun(5, state, team, progress=progress), **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
+from cases.stripes import StopError, stop_at  # noqa: E402
 from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
 
 from tinynas import (  # noqa: E402
@@ -107,20 +108,9 @@ def test_a_short_record_has_the_whole_front_and_the_chosen_network(
     assert short["front"] == whole["front"] and short["chosen"] == whole["chosen"]
 
 
-class StopError(Exception):
-    pass
-
-
 @pytest.mark.sweep  # the usual tests interrupt the search by halving, the training of a supernet and the evolution
 @pytest.mark.emulator
 def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
-    def stop_at(title: str, count: int) -> Callable[[str, int, int], None]:
-        def progress(what: str, done: int, total: int) -> None:
-            if what.startswith(title) and done >= count:
-                raise StopError
-
-        return progress
-
     places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):

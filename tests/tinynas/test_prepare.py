@@ -231,11 +231,7 @@ def test_networks_of_half_and_twice_the_input_are_trained_for_equal_times(
 
 def test_half_and_twice_the_values_are_the_nearest_sizes() -> None:
     spaces = small_spaces(16, 24, 32, 40, 48, 56, 64)
-    assert (
-        prepare._neighbours(spaces, 2) == [1, 4]
-        and prepare._neighbours(spaces, 0) == [1]
-        and prepare._neighbours(spaces, 6) == [4]
-    )
+    assert [prepare._neighbours(spaces, at) for at in (2, 0, 6)] == [[1, 4], [1], [4]]
     assert prepare._neighbours(small_spaces(28), 0) == []
 
 

@@ -19,10 +19,10 @@ from tinyweave.passes.strip_edges import strip_transposes
 from tinyweave.planning import PlanSearch, Request
 from tinyweave.planning.strategies import recomputable_macs
 
-from ..arch import POOLINGS, Arch, Block, blocks, bottleneck, convolution, excitation_macs
+from ..arch import POOLINGS, Arch, Block, blocks
 from ..network import to_graph
 from . import ram_model
-from .ram_model import Step, cropped, distance_of, macs_of
+from .ram_model import Step, cropped
 
 SUM = 4  # bytes of a channel's sum, which a mean keeps if it reads its map row by row
 WORD = 4  # channels must be a multiple of this: other buffers need padding bytes, which the fast path does not count
@@ -98,12 +98,6 @@ def graph_of(blocks: Sequence[Block], classes: int | None, pooling: str = POOLIN
     return graph
 
 
-def macs_without_padding(arch: Arch) -> int:
-    """Return the multiply-accumulates of a network as the plans count them: taps on padding do not count."""
-    sequence = blocks(arch)
-    return ram_model.macs(_chain(sequence, arch.classes)) + excitation_macs(sequence)
-
-
 def _chain(blocks: Sequence[Block], classes: int | None) -> Chain:
     """Return Steps of each block, then of mean and classifier (not for `classes` None), without squeeze and excitation.
 
@@ -146,9 +140,3 @@ def _step(layer: ChainLayer) -> Step:
     kernel, pad = cropped(layer.h, layer.kernel[0], layer.stride[0], layer.padding[0][0])
     kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
     return Step(kind, layer.h, layer.c_in, layer.c_out, layer.h_out, kernel, layer.stride[0], pad)
-
-
-def clear_caches() -> None:
-    """Clear the caches of all functions that `arena` uses, so that a benchmark can time `arena` with empty caches."""
-    for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
-        function.cache_clear()

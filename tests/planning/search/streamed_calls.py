@@ -8,7 +8,7 @@ run. Values that share bytes, such as cached rows, are followed one by one: no o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import product
@@ -215,7 +215,7 @@ class Call:
         """Return the bytes of a step with some tiles; None if it cannot run, or if it overwrites a value that is needed."""
         graph, homes = self.graph, self.homes
         after, last = done | bits(ops), graph.ops[ops[-1]]
-        row_graph = self.row_graph.with_tiles(tiles)
+        row_graph = replace(self.row_graph, tiles=tiles)
         schedule = schedule_stage(row_graph, ops) if len(ops) > 1 else None
         if len(ops) > 1 and schedule is None:
             return None

@@ -22,14 +22,6 @@ from tinynas.training_run import TrainingRun  # noqa: E402
 HEAD = Head((32, 32), 8, ((4.0, 4.0), (10.0, 10.0), (6.0, 20.0)), 2)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def squares(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Return images of bright and dark squares (class 0 and 1) on noise and their boxes; the last row of boxes is empty."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cases.stripes import TINY, TINY_V3, stripes
+from cases.stripes import TINY, TINY_V3, StopError, stop_at, stripes
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -35,12 +35,6 @@ V3 = mobilenet_v3(((48, 32), (64, 48)), by_group=True)
 V3 = replace(V3, groups=tuple(replace(group, depths=group.depths[:2]) for group in V3.groups))  # with 40 M MACs it is slow
 V3 = replace(V3, redistributable=True)
 SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE, V3)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with thread_count(1):
-        yield
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
@@ -149,25 +143,14 @@ def test_an_interrupted_supernet_training_resumes_to_the_same_weights(
     monkeypatch.setattr(train, "SAVE_EVERY_S", 0.0)
     data, recipe = stripes(128, 0), Recipe(3, batch=32, rate=0.05, augmentation="images")
 
-    class StopError(Exception):
-        pass
-
-    def stop(what: str, done: int, total: int) -> None:
-        if done == 2:
-            raise StopError
-
     with thread_count(count):
         whole = fit_supernet(Supernet(TINY, 2), *data, recipe, TrainingRun(5))
         with pytest.raises(StopError):
-            fit_supernet(Supernet(TINY, 2), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop))
+            fit_supernet(Supernet(TINY, 2), *data, recipe, TrainingRun(5, tmp_path / "state", progress=stop_at("", 2)))
         seen = list[int]()
+        again = TrainingRun(5, tmp_path / "state", progress=lambda _, done, __: seen.append(done))
         other = Supernet(TINY, 2, seed=9)
-        fit_supernet(
-            other,
-            *data,
-            recipe,
-            TrainingRun(5, checkpoint=tmp_path / "state", progress=lambda _, done, total: seen.append(done)),
-        )
+        fit_supernet(other, *data, recipe, again)
     assert seen == [3], "not from the start"
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), other.parameters(), strict=True))
 

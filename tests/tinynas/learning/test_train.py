@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.stripes import stripes
+from cases.stripes import StopError, stop_at, stripes
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -19,14 +19,6 @@ from tinynas.learning.train import Recipe, accuracy, fit, rate_at, scores  # noq
 from tinynas.training_run import TrainingRun  # noqa: E402
 
 ARCH = Arch((8, 8, 1), 8, (Group(8, 2, (3,), (2,)),), classes=2)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def weights_of(module: torch.nn.Module) -> torch.Tensor:
@@ -55,22 +47,11 @@ def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, mon
     recipe, data = Recipe(4, batch=32, augmentation="images", cutmix=0.5), stripes(128, 0)
     whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 
-    class StopError(Exception):
-        pass
-
-    def stop(what: str, done: int, total: int) -> None:
-        if done == 2:
-            raise StopError
-
     with pytest.raises(StopError):
-        fit(module_of(ARCH), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop))
+        fit(module_of(ARCH), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop_at("", 2)))
     seen = list[int]()
-    resumed = fit(
-        module_of(ARCH, 99),
-        *data,
-        recipe,
-        TrainingRun(5, checkpoint=tmp_path / "state", progress=lambda what, done, total: seen.append(done)),
-    )
+    again = TrainingRun(5, checkpoint=tmp_path / "state", progress=lambda _, done, __: seen.append(done))
+    resumed = fit(module_of(ARCH, 99), *data, recipe, again)
     assert seen == [3, 4], "not from the start"
     assert torch.equal(weights_of(whole), weights_of(resumed))
     assert not torch.equal(weights_of(whole), weights_of(fit(module_of(ARCH), *data, recipe, TrainingRun(6))))

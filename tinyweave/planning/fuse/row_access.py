@@ -7,7 +7,6 @@ and columns that one iteration needs. Rows that the next iteration needs too are
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -99,13 +98,6 @@ class RowGraph:
     streamed_inputs: Collection[str] = ()
     tiles: Collection[Tile] = ()
     streamed_outputs: Collection[str] = ()
-
-    def with_tiles(self, tiles: Collection[Tile]) -> RowGraph:
-        """Return the same graph with other tiles. Both share the cached properties that do not depend on tiles."""
-        _ = self.in_place, self.known_spans, self.taps_before  # computed here, so that the copy has them
-        tiled = copy(self)
-        object.__setattr__(tiled, "tiles", tiles)
-        return tiled
 
     @cached_property
     def accesses(self) -> list[tuple[Access, ...] | None]:
