@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ from evidence import (
     jobs,
 )
 from evidence_jobs import BYTES, ENGINES, PER_CHANNEL
-from evidence_results import CORE_WATTS, GPU_WATTS, KG_PER_KWH, Cost, Results, gpu_seconds, read
+from evidence_results import CORE_WATTS, GPU_WATTS, KG_PER_KWH, Cost, Results, Table, gpu_seconds, read
 from evidence_tables import (
     CURVE_NAMES,
     HEADLINES,
@@ -57,6 +58,7 @@ from evidence_tables import (
     summary,
     without_engine,
 )
+from holm import LEVEL, cutoff, p_of
 from page_text import filled, listed, table
 
 from tinynas.journal import entries
@@ -79,6 +81,8 @@ In short:
 - {sets}
 
 - {tables}
+
+- {verdicts}
 
 - No network of this page was run on a board: times are estimates. Accuracies are of the int8 reference in the first part,
 and of float networks in the second.
@@ -105,8 +109,7 @@ Differences have 95 % intervals. For images, the half-width combines the error o
 the error over seeds (Student's t). The variance over seeds is pooled over all searched networks, and over all scaled and
 hand-made networks, which have one architecture for all seeds. All seeds have the same samples and the same supernet, so the
 intervals do not contain the chance of the supernet. For keywords the interval is Student's t over the three rotations.
-"Better" and "worse" mean that the interval excludes 0. If all differences were 0, about 5 % of the intervals would exclude
-0; there is no correction for the number of intervals, {differences}.
+The p-value of a difference is 1 minus the highest confidence at which its interval, made in this way, excludes 0.
 
 **Cost.** {gpu}A busy core takes {core} W (assumed), and electricity {kg} kg CO2 per kWh (mean of the world in 2018, IEA).
 All together: {total}, on {device}. The supernets alone: {supernets}. Sections share measurements, so their costs overlap.
@@ -122,8 +125,8 @@ Means are of the seeds or rotations that were measured. Until some networks have
 """
 SUMMARY = """
 A case is one task with one limit of RAM. The table counts the cases in which the first network is better or worse than the
-second; in the other cases the interval contains 0. The last column has the smallest and the largest difference. Cases share
-samples and supernets, so they are not independent. The sections below have each case.
+second, or in which this is not shown; in the other cases the interval contains 0. The last column has the smallest and the
+largest difference. Cases share samples and supernets, so they are not independent. The sections below have each case.
 """
 LEGEND = """
 A name lists the step, the search or the family, the samples (keywords-0 is the first rotation), the engine, and the RAM in
@@ -137,7 +140,7 @@ class Section(NamedTuple):
 
     title: str
     words: str
-    tables: Iterator[str]
+    tables: Iterator[Table]
     patterns: tuple[str, ...]
 
 
@@ -228,27 +231,34 @@ def sections(results: Results) -> list[Section]:
     ]
 
 
-def in_short(results: Results, sets: Sequence[small_sets.Line]) -> dict[str, str]:
-    """Return the sentences that sum up both parts."""
-    wins = sum(line["baseline_interval"][0] > 0 for line in sets)
+def in_short(results: Results, sets: Sequence[small_sets.Line], p_values: Sequence[float]) -> dict[str, str]:
+    """Return the sentences that sum up both parts, given the p-values of all comparisons of the page."""
+    limit = cutoff(p_values)
     kinds = Counter(small_sets.kind_of(line) for line in sets)
-    hand = [line["by_hand_interval"] for line in sets if "by_hand" in line]
-    better, worse = sum(low > 0 for low, _ in hand), sum(high < 0 for _, high in hand)
+    kinds_of_verdict = product(("baseline_interval", "by_hand_interval"), ("better", "worse"))
+    wins, losses, better, worse = (len(small_sets.those(sets, key, said, limit)) for key, said in kinds_of_verdict)
     first = (
         f"On {wins} of {len(sets)} small sets the search is better than the best simple classifier, on"
-        f" {len(small_sets.below(sets))} it is worse. Compared with a hand-made network that was trained for about the same CPU"
+        f" {losses} it is worse. Compared with a hand-made network that was trained for about the same CPU"
         f" time, it is better on {better} and worse on {worse}; on {kinds['hand-made']} it returned this very network, on"
         f" {kinds['sampled']} a sampled one."
     )
+    alone, survivors = (sum(p <= most for p in p_values) for most in (LEVEL, limit))
+    verdicts = (
+        f"This page has {len(p_values)} comparisons; one that stands in two tables counts twice. The p-value of {alone} is at"
+        f" most {LEVEL}. Holm's correction for the number of comparisons leaves {survivors} of them; only these are called"
+        ' better or worse, and "not shown" marks the others whose interval excludes 0. So the chance of any false verdict is at'
+        f" most {100 * LEVEL:.0f} %, as far as the intervals are right."
+    )
     parts = list[str]()
     for title, words in HEADLINES.items():
-        verdicts = [each.verdict for each in compared(results, title)[0]]
-        if verdicts:
-            parts.append(f"{words} in {verdicts.count('better')} of {len(verdicts)} cases (worse in {verdicts.count('worse')})")
+        said = [each.verdict(limit) for each in compared(results, title)[0]]
+        if said:
+            parts.append(f"{words} in {said.count('better')} of {len(said)} cases (worse in {said.count('worse')})")
     second = (
         f"With short trainings, evolution with a supernet and the engine that needs the least RAM is better {listed(parts)}."
     )
-    return {"sets": first, "tables": second}
+    return {"sets": first, "tables": second, "verdicts": verdicts}
 
 
 def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
@@ -259,8 +269,10 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         lines = [results.lines[name] for name in names]
         return Cost(len(lines), sum(line["cpu_seconds"] for line in lines), sum(shares[line["key"]] for line in lines))
 
-    tables = [(section, "\n".join(section.tables)) for section in sections(results)]
-    differences = sum(text.count(" [") for _, text in tables)
+    tables = [(section, list(section.tables)) for section in sections(results)]
+    p_values = [each.p for _, own in tables for one in own for each in one.differences()]
+    p_values += [p_of(line[key]) for line in sets for key in ("baseline_interval", "by_hand_interval") if key in line]
+    limit = cutoff(p_values)
     total = cost(results.lines)
     supernets = cost(name for name in results.lines if name.startswith("supernet"))
     introduction = INTRODUCTION.format(
@@ -276,19 +288,20 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         device=results.header["device"],
         supernets=supernets,
         per_channel=PER_CHANNEL,
-        differences=differences,
         command=" ".join(results.header["command"]),
     )
-    parts = [filled(LEAD.format(**in_short(results, sets))), small_sets_page.section(sets), filled(introduction)]
+    lead = filled(LEAD.format(**in_short(results, sets, p_values)))
+    parts = [lead, small_sets_page.section(sets, limit), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
         parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
-    parts.append(f"### Summary\n\n{filled(SUMMARY)}\n{summary(results)}")
+    parts.append(f"### Summary\n\n{filled(SUMMARY)}\n{summary(results, limit)}")
     all_jobs = jobs(Path(), plan, CURVES)
-    for section, text in tables:
+    for section, own in tables:
         names = [job.key for job in chosen(all_jobs, section.patterns) if job.key in results.lines]
         trained = [name for name in names if not name.startswith("supernet ") or name in section.patterns]
         if not any(fnmatchcase(name, each) for name in trained for each in section.patterns):
             continue
+        text = "\n".join(each.text(limit) for each in own if each.rows)
         parts.append(f"### {section.title}\n\n{filled(section.words)}\n{text}")
         words = " ".join(f"'{each}'" for each in section.patterns)
         others = ", without the common supernets" if len(trained) < len(names) else ""

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from evidence import CURVES, Plan, key
 from evidence_jobs import Record, unpacked
+from holm import p_value, verdict
 from numpy.typing import NDArray
+from page_text import table
 
 from tinynas.journal import entries
 from tinynas.tasks.evaluation.intervals import Z_95, student_t
@@ -119,16 +121,26 @@ class Difference(NamedTuple):
     middle: float
     low: float
     high: float
-    spread: bool = True  # whether the interval contains the spread over seeds or rotations
+    p: float = 1.0  # its p-value; 1 if the interval does not contain the spread over seeds or rotations
 
-    @property
-    def verdict(self) -> str:
-        """Return "better" or "worse" if the interval excludes 0 and contains the spread over seeds, else an empty text."""
-        return ("better" if self.low > 0 else "worse" if self.high < 0 else "") if self.spread else ""
+    def verdict(self, limit: float) -> str:
+        """Return the verdict, given the largest p-value that survives (`holm.cutoff`)."""
+        return verdict((self.low, self.high), self.p, limit)
 
-    def __str__(self) -> str:
-        """Return the difference, its interval and its verdict."""
-        return f"{self.middle:+.1f} [{self.low:+.1f}, {self.high:+.1f}]" + (f" **{self.verdict}**" if self.verdict else "")
+
+class Table(NamedTuple):
+    """A table of the page; its cells are texts, numbers, Differences, and None for an empty cell."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def differences(self) -> list[Difference]:
+        """Return the comparisons of the table."""
+        return [cell for row in self.rows for cell in row if isinstance(cell, Difference)]
+
+    def text(self, limit: float) -> str:
+        """Return the table in Markdown; `limit` is the largest p-value of a verdict."""
+        return table(self.heads, [[shown(cell, limit) for cell in row] for row in self.rows])
 
 
 def difference(first: Tested, second: Tested) -> Difference | None:
@@ -147,24 +159,28 @@ def difference(first: Tested, second: Tested) -> Difference | None:
     if first.spread is None and len(seeds) > 1:
         return mean_of([float(each.mean()) for each in values])
     by_sample = np.mean(values, axis=0)
-    half, spreads = Z_95 * by_sample.std(ddof=1) / math.sqrt(len(by_sample)), [first.spread, second.spread]
-    known = [each for each in spreads if each and each.freedom]
-    if known:
-        over_seeds = math.sqrt(2 * mean(each.variance for each in known) / len(seeds))
-        half = math.hypot(half, student_t(min(each.freedom for each in known)) * over_seeds)
-    middle = float(by_sample.mean())
-    return Difference(middle, middle - half, middle + half, bool(known))
+    middle, error = float(by_sample.mean()), float(by_sample.std(ddof=1)) / math.sqrt(len(by_sample))
+    known = [each for each in (first.spread, second.spread) if each and each.freedom]
+    if not known:
+        return Difference(middle, middle - Z_95 * error, middle + Z_95 * error)
+    freedom, over_seeds = min(each.freedom for each in known), math.sqrt(2 * mean(each.variance for each in known) / len(seeds))
+    half = math.hypot(Z_95 * error, student_t(freedom) * over_seeds)
+    return Difference(middle, middle - half, middle + half, p_value(middle, error, over_seeds, freedom))
 
 
 def mean_of(by_seed: Sequence[float]) -> Difference:
     """Return the mean of at least two differences and its 95 % interval (Student's t)."""
-    middle, half = mean(by_seed), student_t(len(by_seed) - 1) * stdev(by_seed) / math.sqrt(len(by_seed))
-    return Difference(middle, middle - half, middle + half)
+    middle, error, freedom = mean(by_seed), stdev(by_seed) / math.sqrt(len(by_seed)), len(by_seed) - 1
+    half = student_t(freedom) * error
+    return Difference(middle, middle - half, middle + half, p_value(middle, 0.0, error, freedom))
 
 
-def shown(found: Difference | None) -> str:
-    """Return a difference as the cell of a table."""
-    return "" if found is None else str(found)
+def shown(cell: object, limit: float) -> str:
+    """Return a cell of a table as text: of a Difference also its interval and its verdict, of None nothing."""
+    if not isinstance(cell, Difference):
+        return "" if cell is None else str(cell)
+    said = cell.verdict(limit)
+    return f"{cell.middle:+.1f} [{cell.low:+.1f}, {cell.high:+.1f}]" + (f" **{said}**" if said else "")
 
 
 class Cost(NamedTuple):

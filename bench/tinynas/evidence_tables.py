@@ -7,7 +7,7 @@ from statistics import mean
 
 from evidence import BEST_ENGINE, CURVES, KIB, LIMITS, LONGER, MACS, MIDDLE, NARROW_FLASH, RIVALS, best_settings
 from evidence_jobs import ENGINES
-from evidence_results import Difference, Results, Tested, difference, mean_of, outcomes, shown
+from evidence_results import Difference, Results, Table, Tested, difference, mean_of, outcomes
 from page_text import table
 
 NAMES = {
@@ -70,7 +70,7 @@ def rows_of(label: str, named: dict[str, Tested], *, first_minus: bool = False) 
     first, *_ = named.values()
     for name, found in named.items():
         pair = (first, found) if first_minus else (found, first)
-        yield [label, name, *costs_of(found), found.accuracy(), "" if found is first else shown(difference(*pair))]
+        yield [label, name, *costs_of(found), found.accuracy(), None if found is first else difference(*pair)]
 
 
 def compared(results: Results, title: str) -> tuple[list[Difference], int]:
@@ -84,19 +84,19 @@ def compared(results: Results, title: str) -> tuple[list[Difference], int]:
     return [each for pair in of if (each := difference(*pair)) is not None], alone
 
 
-def summary(results: Results) -> str:
-    """Return the table that counts in how many cases one kind of network is better than another."""
+def summary(results: Results, limit: float) -> str:
+    """Return the table that counts in how many cases one kind of network is better than another; `limit`: `holm.cutoff`."""
     rows = list[Sequence[object]]()
     for title in COMPARISONS:
         found, alone = compared(results, title)
         if found:
-            middles, verdicts = [each.middle for each in found], [each.verdict for each in found]
-            counts = (len(found), verdicts.count("better"), verdicts.count("worse"), alone)
+            middles, verdicts = [each.middle for each in found], [each.verdict(limit) for each in found]
+            counts = (len(found), *(verdicts.count(each) for each in ("better", "worse", "not shown")), alone)
             rows.append([title, *counts, f"{min(middles):+.1f} to {max(middles):+.1f}"])
-    return table(["networks", "cases", "better", "worse", "only the first fits", "differences, points"], rows, 1)
+    return table(["networks", "cases", "better", "worse", "not shown", "only the first fits", "differences, points"], rows, 1)
 
 
-def engines(results: Results) -> Iterator[str]:
+def engines(results: Results) -> Iterator[Table]:
     """Yield the table of the best network that a search finds with each engine."""
     rows = list[Sequence[object]]()
     for task in LIMITS:
@@ -105,10 +105,10 @@ def engines(results: Results) -> Iterator[str]:
             of = {NAMES[engine]: outcomes(results, task, "train evolution {place}", engine, ram) for engine in names}
             rows += rows_of(f"{task}, {ram} KiB", of)
     heads = ["task, RAM", "engine", "weights, KiB", "million MACs", "test accuracy, %", "minus layer by layer, points"]
-    yield table(heads, rows)
+    yield Table(heads, rows)
 
 
-def rivals(results: Results) -> Iterator[str]:
+def rivals(results: Results) -> Iterator[Table]:
     """Yield the table of searched and scaled networks."""
     rows = list[Sequence[object]]()
     for task in LIMITS:
@@ -119,12 +119,12 @@ def rivals(results: Results) -> Iterator[str]:
                 **{NAMES[name]: outcomes(results, task, "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS[task]},
             }
             rows += rows_of(f"{task}, {ram} KiB", of, first_minus=True)
-    yield table(
+    yield Table(
         ["task, RAM", "network", "weights, KiB", "million MACs", "test accuracy, %", "evolution minus this, points"], rows
     )
 
 
-def without_engine(results: Results) -> Iterator[str]:
+def without_engine(results: Results) -> Iterator[Table]:
     """Yield table 5.1: scaled and searched networks of the images, layer by layer and with the best engine."""
     rows = list[Sequence[object]]()
     for ram in LIMITS["images"]:
@@ -132,10 +132,10 @@ def without_engine(results: Results) -> Iterator[str]:
             columns = [outcomes(results, "images", "rival {place}", name, engine, ram) for name in RIVALS["images"]]
             columns.append(outcomes(results, "images", "train evolution {place}", engine, ram))
             rows.append([f"{ram} KiB", NAMES[engine], *(each.accuracy() for each in columns)])
-    yield table(["RAM", "engine", *(NAMES[name] for name in RIVALS["images"]), "evolution"], rows)
+    yield Table(["RAM", "engine", *(NAMES[name] for name in RIVALS["images"]), "evolution"], rows)
 
 
-def remedies(results: Results) -> Iterator[str]:
+def remedies(results: Results) -> Iterator[Table]:
     """Yield the table of what was tried to improve the searches of images."""
     rows = list[Sequence[object]]()
     for ram in LIMITS["images"]:
@@ -144,14 +144,12 @@ def remedies(results: Results) -> Iterator[str]:
         best = max(filter(None, others), key=lambda each: each.average("validation"), default=found)
         for name, title in REMEDIES.items():
             tried = outcomes(results, "images", name, "evolution {place}", BEST_ENGINE, ram)
-            rows.append(
-                [f"{ram} KiB", title, tried.accuracy(), shown(difference(tried, found)), shown(difference(tried, best))]
-            )
+            rows.append([f"{ram} KiB", title, tried.accuracy(), difference(tried, found), difference(tried, best)])
     heads = ["RAM", "change", "test accuracy, %", "minus evolution alone, points", "minus best other family, points"]
-    yield table(heads, rows)
+    yield Table(heads, rows)
 
 
-def longer(results: Results) -> Iterator[str]:
+def longer(results: Results) -> Iterator[Table]:
     """Yield the table of longer trainings of searched networks and of their rivals."""
     kinds = {
         "evolution": ("evolution images", BEST_ENGINE),
@@ -161,14 +159,14 @@ def longer(results: Results) -> Iterator[str]:
     rows = list[Sequence[object]]()
     for title, words in kinds.items():
         first = f"train {words[0]}" if title == "evolution" else words[0]
-        against = "" if title == "evolution" else shown(difference(of["evolution"], of[title]))
+        against = None if title == "evolution" else difference(of["evolution"], of[title])
         short = outcomes(results, "images", first, *words[1:], MIDDLE)
-        rows.append([title, short.accuracy(), of[title].accuracy(), shown(difference(of[title], short)), against])
+        rows.append([title, short.accuracy(), of[title].accuracy(), difference(of[title], short), against])
     heads = ["network", "test accuracy, %", f"with {LONGER} times the epochs, %", "difference, points"]
-    yield table([*heads, "evolution minus this, both with more epochs, points"], rows)
+    yield Table([*heads, "evolution minus this, both with more epochs, points"], rows)
 
 
-def curves(results: Results) -> Iterator[str]:
+def curves(results: Results) -> Iterator[Table]:
     """Yield the table of figure 5-6: the best accuracy so far of evolution and random search."""
     plan, rows, last = results.plan, list[Sequence[object]](), list[dict[int, float]]()
     counts = [plan.population * (1 + generation) for generation in range(plan.generations + 1)]
@@ -179,14 +177,16 @@ def curves(results: Results) -> Iterator[str]:
         ranges = [f" ({min(best):.1f} to {max(best):.1f})" if len(best) > 1 else "" for best in bests]
         cells = (f"{mean(best):.1f}{span}" if best else "" for best, span in zip(bests, ranges, strict=True))
         rows.append([title, len(found), *cells])
-    yield table(["search", "seeds", *(f"after {count} networks" for count in counts)], rows)
-    for title, other in zip(list(CURVE_NAMES)[1:], last[1:], strict=True):
-        by_seed = [last[0][seed] - other[seed] for seed in sorted(set(last[0]) & set(other))]
-        if len(by_seed) > 1:
-            yield f"The first row minus {title}, over {len(by_seed)} seeds: {shown(mean_of(by_seed))} points.\n"
+    yield Table(["search", "seeds", *(f"after {count} networks" for count in counts)], rows)
+    pairs = [
+        (title, [last[0][seed] - other[seed] for seed in sorted(set(last[0]) & set(other))])
+        for title, other in zip(list(CURVE_NAMES)[1:], last[1:], strict=True)
+    ]
+    rows = [[title, len(by_seed), mean_of(by_seed)] for title, by_seed in pairs if len(by_seed) > 1]
+    yield Table(["the first row minus", "seeds", "difference, points"], rows)
 
 
-def spaces(results: Results) -> Iterator[str]:
+def spaces(results: Results) -> Iterator[Table]:
     """Yield table 5.6 and the data of figure 5-4: searches in spaces of one image size and width."""
     prefix = "train evolution images space"
     settings = {tuple(name.removeprefix(prefix).split()[:2]) for name in results.lines if name.startswith(prefix)}
@@ -199,47 +199,34 @@ def spaces(results: Results) -> Iterator[str]:
     }
     kinds["best, own supernet"] = outcomes(results, "images", "train evolution images-own own")
     kinds["all sizes and widths"] = outcomes(results, "images", "train evolution images", BEST_ENGINE, MIDDLE)
-    yield table(
-        ["space", "seeds", "weights, KiB", "million MACs", "test accuracy, %", "best space minus this, points"],
-        [
-            [
-                name,
-                len(each.records),
-                *costs_of(each),
-                each.accuracy(),
-                "" if each is of_setting[best] else shown(difference(of_setting[best], each)),
-            ]
-            for name, each in kinds.items()
-        ],
-    )
+    heads = ["space", "seeds", "weights, KiB", "million MACs", "test accuracy, %", "best space minus this, points"]
+    space, *others = kinds.values()
+    against = [None, *(difference(space, each) for each in others)]
+    rows = [
+        [name, len(each.records), *costs_of(each), each.accuracy(), gained]
+        for (name, each), gained in zip(kinds.items(), against, strict=True)
+    ]
+    yield Table(heads, rows)
 
 
-def joint(results: Results) -> Iterator[str]:
+def joint(results: Results) -> Iterator[Table]:
     """Yield table 5.8: joint search of image size and width within limits of multiply-accumulates."""
     rows = list[Sequence[object]]()
     for most in MACS:
         of = {title: outcomes(results, "images", "train evolution {place}", kind, most) for kind, title in JOINT_NAMES.items()}
         rows += rows_of(f"{most / 1e6:.0f} M", of)
     heads = ["MACs", "searched", "weights, KiB", "million MACs", "test accuracy, %", "minus one size and width, points"]
-    yield table(heads, rows)
+    yield Table(heads, rows)
 
 
-def bits(results: Results) -> Iterator[str]:
+def bits(results: Results) -> Iterator[Table]:
     """Yield tables 5.3 and 5.4: networks with weights of 8 and of 4 bits in equal Flash."""
     rows = list[Sequence[object]]()
     for flash in NARROW_FLASH:
         of = {each: outcomes(results, "images", "quantise train evolution {place} bits", each, flash) for each in (8, 4)}
         for each, found in of.items():
             real = outcomes(results, "images", "train evolution {place} bits", each, flash)
-            against = "" if each == 8 else shown(difference(found, of[8]))
+            against = None if each == 8 else difference(found, of[8])
             rows.append([f"{flash} KiB", f"{each} bits", *costs_of(real), real.accuracy(), found.accuracy(), against])
-    heads = [
-        "Flash",
-        "weights",
-        "weights, Ki",
-        "million MACs",
-        "float, %",
-        "quantised, %",
-        "4 bits minus 8, points",
-    ]
-    yield table(heads, rows)
+    heads = ["Flash", "weights", "weights, Ki", "million MACs", "float, %", "quantised, %", "4 bits minus 8, points"]
+    yield Table(heads, rows)

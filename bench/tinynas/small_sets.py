@@ -49,6 +49,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
+from holm import LEVEL, p_of, verdict
 from page_text import table
 
 from tinynas.arch import Arch, from_json, to_json
@@ -338,17 +339,28 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def accuracies(line: Line) -> list[str]:
+def judged(line: Line, key: str, limit: float) -> str:
+    """Return an interval of a set as text, with its verdict."""
+    said = verdict(line[key], p_of(line[key]), limit)
+    return span(line[key]) + (f" **{said}**" if said else "")
+
+
+def those(lines: Sequence[Line], key: str, said: str, limit: float) -> list[str]:
+    """Return the names of the sets with the verdict `said` on the interval `key`."""
+    return [line["set"] for line in lines if key in line and verdict(line[key], p_of(line[key]), limit) == said]
+
+
+def accuracies(line: Line, limit: float) -> list[str]:
     """Return the cells of a set in the table of accuracies."""
     low, high = line["interval"]
-    by_hand = (percent(line["by_hand"]), span(line["by_hand_interval"])) if "by_hand" in line else ("", "")
+    by_hand = (percent(line["by_hand"]), judged(line, "by_hand_interval", limit)) if "by_hand" in line else ("", "")
     return [
         line["set"],
         f"{line['train']:,}",
         f"{line['test']:,}",
         f"**{percent(line['search'])}** [{percent(low)}, {percent(high)}]",
         f"{line['baseline']} {percent(line['baseline_accuracy'])}",
-        span(line["baseline_interval"]),
+        judged(line, "baseline_interval", limit),
         *by_hand,
     ]
 
@@ -432,18 +444,21 @@ def main() -> int:
         raise CompileError(f"no set in '{args.out}' has a result", "leave out --only, so that the stages before it run, too")
     write_file(args.out / RESULTS, "".join(f"{json.dumps(line)}\n" for line in lines))
     print("\n".join(report(lines)))
-    return 1 if below(lines) or wrong(lines) or len(lines) < len(sets) else 0
+    return 1 if those(lines, "baseline_interval", "worse", LEVEL) or wrong(lines) or len(lines) < len(sets) else 0
 
 
-def report(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the lines of two tables in Markdown, with a row per set, and of a list that sums them up."""
+def report(lines: Sequence[Line], limit: float = LEVEL) -> Iterator[str]:
+    """Yield the lines of two tables in Markdown, with a row per set, and of a list that sums them up.
+
+    `limit` is the largest p-value of a verdict: by default it is not corrected for the number of sets.
+    """
     counts, found = ("training samples", "test samples"), ("search, %", "best baseline, %", "search minus baseline, points")
     heads = ["set", *counts, *found, "hand-made, %", "search minus hand-made, points"]
-    yield table(heads, map(accuracies, lines), left=1)
+    yield table(heads, (accuracies(line, limit) for line in lines), left=1)
     heads = ["set", "network found", "RAM, B", "Flash, B", "inference (estimated), ms", "search, s"]
     yield table([*heads, "training, % of the search's CPU time"], map(needs, lines))
     late = [line["set"] for line in lines if line["in_time"] is False]
-    yield f"- Below the best baseline, with an interval that excludes 0: {', '.join(below(lines)) or 'none'}."
+    yield f"- Worse than the best baseline: {', '.join(those(lines, 'baseline_interval', 'worse', limit)) or 'none'}."
     yield f"- Searches longer than {LATE} times `--minutes`: {', '.join(late) or 'none'}."
     faults = ", ".join(wrong(lines)) or "none"
     yield f"- RAM, Flash or time above its limit, or a byte of the C not equal to the reference: {faults}."
@@ -457,15 +472,8 @@ def report(lines: Sequence[Line]) -> Iterator[str]:
             means.append(f"{span((gain - half, gain + half))} for other sets, if these were a random sample of sets")
         middle = f"mean {100 * gain:+.1f} points, median {100 * np.median(gains):+.1f}"
         yield f"- Search minus hand-made network, {len(rivals)} sets: {middle}. 95 % interval of the mean: {'; '.join(means)}."
-        better = [line["set"] for line in rivals if line["by_hand_interval"][0] > 0]
-        worse = [line["set"] for line in rivals if line["by_hand_interval"][1] < 0]
-        each = f"better: {', '.join(better) or 'none'}; worse: {', '.join(worse) or 'none'}"
-        yield f"- Sets whose own interval excludes 0: {each}."
-
-
-def below(lines: Sequence[Line]) -> list[str]:
-    """Return the names of the sets whose search is below the best baseline."""
-    return [line["set"] for line in lines if line["baseline_interval"][1] < 0]
+        better, worse = (", ".join(those(rivals, "by_hand_interval", said, limit)) or "none" for said in ("better", "worse"))
+        yield f"- Compared with the hand-made network, the search is better on {better} and worse on {worse}."
 
 
 def wrong(lines: Sequence[Line]) -> list[str]:

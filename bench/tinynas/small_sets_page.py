@@ -25,7 +25,8 @@ which candidate it returned: the hand-made network, such a network without pooli
 nearest neighbours, or a sampled network.
 
 Brackets contain 95 % intervals of the accuracy. Each difference is given as its 95 % interval, paired over the test
-samples; above 0 the search is better. Every set was searched and trained with one seed, so these intervals do not contain
+samples; above 0 the search is better. The answers to single samples are not stored, so a p-value is that of a normal
+distribution with this 95 % interval. Every set was searched and trained with one seed, so these intervals do not contain
 the chance of search and training. If several samples are from one speaker or photograph, speakers or photographs are
 resampled. The test part of spoken-digits has a single speaker, so its intervals say nothing about other speakers. Training
 samples include the samples for validation.
@@ -44,8 +45,8 @@ common with cifar-a and cifar-b).
 """
 
 
-def section(lines: Sequence[small_sets.Line]) -> str:
-    """Return the section, given the results of `small_sets.py`."""
+def section(lines: Sequence[small_sets.Line], limit: float) -> str:
+    """Return the section, given the results of `small_sets.py` and the largest p-value of a verdict."""
     drawn = random.Random(DRAW_SEED).sample(small_sets.POOL, small_sets.DRAWN)
     new = [line["set"] for line in lines if line["set"] not in small_sets.SETS]
     limits = (f"{task} {ram} / {flash} / {ms:g} ms" for task, (ram, flash, ms) in small_sets.LIMITS.items())
@@ -63,7 +64,7 @@ def section(lines: Sequence[small_sets.Line]) -> str:
     names = " ".join(line["set"] for line in lines)
     seconds = sum(line["cpu_seconds"] + (line["by_hand_cpu_seconds"] or 0) for line in lines)
     cost = Cost(2 * len(lines), seconds, 0)
-    rows = "\n".join(small_sets.report(lines))
+    rows = "\n".join(small_sets.report(lines, limit))
     of = f"{len(lines)} searches, {len(lines)} trainings of hand-made networks"
     command = filled(f"Command: `bench/tinynas/small_sets.py -o DIR {names}`. Cost ({of}): {cost}.")
     return "\n".join((filled(words), rows, "", command))

@@ -1,4 +1,4 @@
-"""The page of evidence follows from its measurements, and says "better" only where an interval excludes 0."""
+"""The page of evidence follows from its measurements, and says "better" only where Holm's correction leaves it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ sys.path.append(str(Path(__file__).parents[2] / "bench" / "tinynas"))
 # isort: split
 import evidence
 import evidence_page
+import holm
 from evidence_jobs import packed
 from evidence_page import page
 from evidence_results import Difference, Results, difference, outcomes, read, spread_of
@@ -94,29 +96,63 @@ def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> 
     }
 
 
-def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(results: Results) -> None:
-    text = page(results, [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))])
+def survivors(p_values: Sequence[float]) -> list[bool]:
+    """Return which p-values survive: the running maximum of p times the number of p-values from it on is at most 5 %."""
+    order = np.argsort(p_values)
+    adjusted = np.maximum.accumulate(np.array(p_values)[order] * np.arange(len(p_values), 0, -1))
+    return [bool(each <= 0.05) for each in adjusted[np.argsort(order)]]
+
+
+def test_holms_correction_steps_down() -> None:
+    """All but the example are drawn: many near the limits, and pairs of equal ones."""
+    p_values = [0.04, 0.005, 0.03, 0.015]
+    assert holm.cutoff(p_values) == 0.015 and survivors(p_values) == [False, True, False, True], "0.0125, 0.0167, then 0.025"
+    assert holm.cutoff([0.06]) == holm.cutoff([]) == -1 and holm.cutoff([0.05]) == 0.05
+    rng = np.random.default_rng(0)
+    for count in rng.integers(1, 40, 300):
+        drawn = np.repeat(0.05 / np.arange(count, 0, -1) * rng.uniform(0.5, 1.1, count), rng.integers(1, 3))
+        assert [p <= holm.cutoff(drawn) for p in drawn] == survivors(drawn)
+
+
+def test_a_p_value_is_where_the_interval_touches_0() -> None:
+    assert holm.p_value(1.96, 1.0) == pytest.approx(0.05, abs=1e-5) == holm.p_value(-1.96, 1.0), "normal"
+    assert holm.p_value(4.303, 0.0, 1.0, 2) == pytest.approx(0.05, abs=1e-5), "Student's t of two degrees"
+    assert holm.p_value(math.hypot(1.96, 4.303), 1.0, 1.0, 2) == pytest.approx(0.05, abs=1e-5), "both"
+    assert holm.p_value(2.576, 1.0) == pytest.approx(0.01, abs=1e-5) and holm.p_value(0.0, 1.0) == 1
+    assert holm.p_of((0.0, 0.2)) == pytest.approx(0.05, abs=1e-5) == holm.p_of((-0.2, 0.0)) and holm.p_of((-0.1, 0.1)) == 1
+
+
+def test_the_page_has_all_tables_and_says_better_only_where_it_survives(results: Results) -> None:
+    lines = [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))]
+    text = page(results, lines)
     assert text.count("\n### ") == 11 and text.count("Command: `--only ") == 9 and "nan" not in text
-    intervals = re.findall(r"[+-][\d.]+ \[([+-][\d.]+), ([+-][\d.]+)\]( \*\*better\*\*| \*\*worse\*\*)?", text)
-    assert len(intervals) > 60
-    for low, high, verdict in intervals:
-        assert verdict == (" **better**" if float(low) > 0 else " **worse**" if float(high) < 0 else ""), (low, high)
+    cells = [each for section in evidence_page.sections(results) for one in section.tables for each in one.differences()]
+    ends = [line[key] for line in lines for key in ("baseline_interval", "by_hand_interval")]
+    survive = survivors([*(each.p for each in cells), *map(holm.p_of, ends)])
+    assert len(cells) > 60 and all(survive[-4:]) and 0 < sum(survive) < sum(each.low > 0 or each.high < 0 for each in cells)
+    said = re.findall(r"([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\](?: \*\*([a-z ]+)\*\*)?", text)
+    for each, is_sure, (*numbers, verdict) in zip(cells, survive, said, strict=False):
+        assert numbers == [f"{value:+.1f}" for value in each[:3]]
+        sign = "better" if each.low > 0 else "worse" if each.high < 0 else ""
+        assert verdict == (sign if is_sure else sign and "not shown"), each
+    assert len(said) == len(cells) and f"has {len(survive)} comparisons;" in text
+    assert f"leaves {sum(survive)} of them" in " ".join(text.split())
     rival_rows = [line for line in text.splitlines() if "MobileNetV2, scaled | 2.0" in line]
     assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
     means = [float(line.split(" | ")[-1].split(" [")[0]) for line in rival_rows]
-    assert f"\n| evolution minus MobileNetV2, scaled | 3 | 3 | 0 | 0 | {min(means):+.1f} to {max(means):+.1f} |\n" in text
+    assert f"\n| evolution minus MobileNetV2, scaled | 3 | 3 | 0 | 0 | 0 | {min(means):+.1f} to {max(means):+.1f} |\n" in text
     assert "is better than scaled MobileNetV2 in 3 of 3 cases (worse in 0), than hand-made" in " ".join(text.split())
     engines = text.split("### Accuracy with")[1].split("Command:")[0].split("streamed input | ")[1:]
-    counts = [sum(f"**{verdict}**" in row.split("\n")[0] for row in engines) for verdict in ("better", "worse")]
-    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} | 0 |" in text
+    counts = [sum(f"**{verdict}**" in row.split("\n")[0] for row in engines) for verdict in ("better", "worse", "not shown")]
+    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} | {counts[2]} | 0 |" in text
     words = " ".join(text.split())
     assert "On 1 of 2 small sets the search is better than the best simple classifier, on 1 it is worse." in words
     assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in words
-    row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 |\n"
+    row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 **better** | 85.0 | +4.0 to +6.0 **better**"
     assert row in text and "| digits | sampled | 900 of 1,000 | 2,000 of 3,000 | 1.5 of 2 | 250 | 90 |\n" in text
-    assert "an interval that excludes 0: UnitTest." in text and "Before, UnitTest had never been searched" in words
+    assert "- Worse than the best baseline: UnitTest.\n" in text and "Before, UnitTest had never been searched" in words
     assert "2 sets: mean -15.0 points, median -15.0. 95 % interval of the mean:" in text, "+5 and -35"
-    assert "- Sets whose own interval excludes 0: better: digits; worse: UnitTest." in text
+    assert "- Compared with the hand-made network, the search is better on digits and worse on UnitTest.\n" in text
     assert "Unfinished" not in text and "not measured" not in text
     assert "Failed: none." in text and "begins with `bench/tinynas/evidence.py --epochs 5 --seeds 3`" in words
 
@@ -139,7 +175,7 @@ def test_intervals_of_images_combine_test_samples_and_seeds(results: Results) ->
     )
     half = math.sqrt(1.96**2 * by_sample.var(ddof=1) / TEST + seeds)
     each = difference(found, other)
-    assert each and each.middle == pytest.approx(by_sample.mean()) and each.verdict == "better"
+    assert each and each.middle == pytest.approx(by_sample.mean()) and each.verdict(0.05) == "better"
     assert (each.middle - each.low, each.high - each.middle) == pytest.approx((half, half), rel=1e-3)
     assert difference(found, outcomes(results, "images", "train evolution {place}", "streamed", 17)) is None
 
@@ -169,7 +205,7 @@ def test_one_seed_gives_no_verdict(results: Results) -> None:
             outcomes(alone, task, *words, "streamed", 16) for words in (("train evolution {place}",), ("rival {place}", rival))
         )
         each = difference(found, other)
-        assert each and each.low > 0 and each.verdict == "", "0.8 against 0.6 of 400 samples"
+        assert each and each.low > 0 and each.p == 1 and each.verdict(0.05) == "not shown", "0.8 against 0.6 of 400 samples"
 
 
 def test_intervals_of_keywords_are_over_rotations(results: Results) -> None:
@@ -177,7 +213,8 @@ def test_intervals_of_keywords_are_over_rotations(results: Results) -> None:
     other = outcomes(results, "keywords", "rival {place}", "ds_cnn", "streamed", 10)
     values = [100 * (found.correct[seed].mean() - other.correct[seed].mean()) for seed in range(3)]
     each, half = difference(found, other), student_t(2) * np.std(values, ddof=1) / math.sqrt(3)
-    assert each and each == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, True))
+    p = holm.p_value(each.middle, 0.0, half / student_t(2), 2)
+    assert each and each == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, p))
 
 
 @pytest.mark.parametrize(
