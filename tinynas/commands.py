@@ -162,7 +162,8 @@ def _finish(found: searching.SearchResult, *, as_json: bool) -> int:
         RECORD: json.dumps(record, indent=2) + "\n",
         "arch.json": record["arch"] + "\n",
     }
-    contents["report.html"] = page.page([page.Entry(records.deployment_record(found.deployment), search=record)])
+    shown = page.Entry(records.deployment_record(found.deployment), search=search_report.for_page(record))
+    contents["report.html"] = page.page([shown])
     files.write_files({found.folder / name: content for name, content in contents.items()})
     steps.show(record, lambda: [search_report.show_search], as_json=as_json)
     return DIFFERS if not record["verified"] else 0 if found.fits else DOES_NOT_FIT

@@ -23,6 +23,7 @@ from .tasks.detection import boxes_of
 from .tasks.evaluation.intervals import Groups, Interval, accuracy_interval
 
 THRESHOLD = 0.01  # least score of a box that is counted: low, because the precision-recall curve needs its end
+MANY = 10  # least classes for a top-5 accuracy
 TIMED = (4, 12)  # test samples whose evaluation is timed; the time of all samples is extrapolated
 
 
@@ -30,7 +31,7 @@ class Evaluation(NamedTuple):
     """An int8 network and its results on the test samples."""
 
     model: Any  # the int8 model, `api.results.Model`
-    accuracy: dict[str, float]  # `test` (float) and `test_int8`; of detectors, average precisions
+    accuracy: dict[str, float]  # `test` (float), `test_int8`, from MANY classes on `top_5_int8`; detectors: average precisions
     interval: Interval  # 95 % confidence interval of `test_int8`; it resamples groups if samples come in groups
     predicted: NDArray[np.int64] | None  # class of each test sample by the int8 network; None for a detector
 
@@ -73,10 +74,12 @@ def _evaluate(
     if (head := head_of(data)) is not None:
         return *precision(scores(module, unseen), done.model, unseen, labels, head), None
     agreement = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    if agreement.accuracy is None or agreement.predicted is None:
+    if agreement.accuracy is None or agreement.best is None:
         raise CompileError("the network has a single class", "give samples of at least two classes")
-    interval = accuracy_interval(agreement.predicted == labels, groups)
-    return {"test": agreement.accuracy[0], "test_int8": agreement.accuracy[1]}, interval, agreement.predicted
+    right, accuracy = agreement.best == labels[:, None], dict(zip(("test", "test_int8"), agreement.accuracy, strict=True))
+    if len(data.classes) >= MANY:
+        accuracy["top_5_int8"] = float(right.any(axis=1).mean())
+    return accuracy, accuracy_interval(right[:, 0], groups), agreement.best[:, 0]
 
 
 def precision(

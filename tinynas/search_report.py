@@ -32,11 +32,8 @@ COMPANIONS = {  # kind of samples -> the output of the C beside a network, and t
     "detection": ("boxes of its output", "the boxes"),
     "sounds": ("features of sound", "a ring of samples and features"),
 }
-TOO_MUCH = {
-    "ram": "B of RAM too many",
-    "flash": "B of Flash too many",
-    "latency_ms": "ms too long",
-}  # key of an excess -> words
+TOO_MUCH = {"ram": "B of RAM too many", "flash": "B of Flash too many", "latency_ms": "ms too long"}  # words of each excess
+LAST = "after the last training of each; those that were dropped early had few epochs"
 SHOWN = 10  # most candidates in the table of the model card
 RECORDED = 300  # candidates in the record, besides those of the Pareto front
 
@@ -114,18 +111,17 @@ def _trained(found: SearchResult, run: Record) -> Record:
             epochs += each["epochs"] * (1 if each.get("rung") == len(run["rungs"]) else folds)
     epochs += sum(each["epochs"] for each in run["data"]["preparation"].get("stage_one", {}).get("tried", ()))
     epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
-    trained = {
+    return {
         "space": run["networks"],
         "candidates": len(found.candidates),
         "networks": len(networks),
-        "sampled": run["sampled"] if "sampled" in run else None if run["archs"] else len(networks),
+        "sampled": run.get("sampled", None if run["archs"] else len(networks)),
         "computed": len({archs[each["candidate"]] for each in found.trained if is_fitted(archs[each["candidate"]])}),
         "rungs": run["rungs"],
         "folds": folds,
         "epochs": epochs,
         "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
     }
-    return trained | {"summary": _summary(trained), "judged": _judged(folds)}
 
 
 def _summary(trained: Record) -> str:
@@ -144,9 +140,18 @@ def _summary(trained: Record) -> str:
     return f"{said}; {epochs}{by_folds}"
 
 
-def _judged(folds: int) -> str:
-    """Return on which samples the search compared networks."""
-    return f"in a cross-validation of {folds} folds, without the test part" if folds > 1 else "on the validation part"
+def _shown(record: Record) -> str:
+    """Return which quality of the candidates the card and the page show."""
+    folds = record["trained"]["folds"]
+    where = f"in a cross-validation of {folds} folds, without the test part," if folds > 1 else "on the validation part"
+    how = "with a supernet's weights, or if trained further, after that" if record["trained"]["supernet"] else LAST
+    return f"the {record['measure']} {where} {how}"
+
+
+def for_page(record: Record) -> Record:
+    """Return the record with `told`, the sentences of the page on what was trained, and on what its figure shows."""
+    said = _summary(record["trained"])
+    return record | {"told": f"{said[0].upper()}{said[1:]}. Shown: {_shown(record)}."}
 
 
 def _stage_one(run: Record) -> Record:
@@ -200,8 +205,7 @@ def card(record: Record) -> str:
         lines.append(f"| {each['ram']:,} | {each['flash']:,} | {each['macs'] / 1e6:.2f} | {ms} | {right} |")
     lines += [
         "",
-        f"The table has the search's candidates, with the {record['measure']} {record['trained']['judged']} after the last",
-        "training of each, or with the weights of the supernet; those further down were trained for fewer epochs.",
+        f"The table has the search's candidates, with {_shown(record)}.",
         "",
         f"`{record['arch']}`",
         "",
@@ -246,6 +250,8 @@ def _facts(record: Record) -> list[str]:
         )
     if record["verdict"]:
         lines[1:1] = [record["verdict"], *record["advice"]]
+    if "top_5_int8" in accuracy:
+        lines.insert(1, f"in int8 the right class is among the best five for **{100 * accuracy['top_5_int8']:.1f} %** of them")
     if record["measure"] != ACCURACY:
         others = (
             f"{100 * accuracy[key]:.1f} % {how}"
@@ -281,7 +287,7 @@ def _facts(record: Record) -> list[str]:
         *fit_lines(record),
         *lines,
         f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights",
-        trained["summary"],
+        _summary(trained),
         proof,
     ]
 

@@ -345,6 +345,6 @@ def quantised(found: Record, training: Training, file: Path, bits: int) -> Recor
         graph = narrow(done.real, some, options, flash=lambda graph: sum(each.bytes for each in sizes(graph))).graph
     unseen, labels = _part(data, "test")
     agreement = fidelity(done.real, graph, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    assert agreement.predicted is not None, "it is a classifier"
-    correct = agreement.predicted == labels
+    assert agreement.best is not None, "it is a classifier"
+    correct = agreement.best[:, 0] == labels
     return {"bits": bits, "test": float(correct.mean()), "correct": packed(correct)}

@@ -15,7 +15,7 @@ from tinyweave.quantize.calibration_samples import open_samples
 from tinyweave.quantize.convert import to_int8
 from tinyweave.quantize.equalise import equalised
 from tinyweave.quantize.evaluate import outputs
-from tinyweave.quantize.fidelity import fidelity, is_classifier, predicted_classes, sqnr
+from tinyweave.quantize.fidelity import best_classes, fidelity, is_classifier, sqnr
 from tinyweave.quantize.layerwise import bias_corrected
 from tinyweave.quantize.ptq import QuantiseOptions, quantise
 from tinyweave.quantize.simplify_float import simplify_float
@@ -112,7 +112,15 @@ def test_fidelity_does_not_depend_on_the_chunk_size() -> None:
 def test_a_single_probability_is_a_classifier_of_two_classes() -> None:
     graph = float_graph([], [("logistic", ("x",), {})], x=(1, 1))
     assert is_classifier(graph)
-    assert predicted_classes(np.array([[[0.2]], [[0.5]], [[0.9]]])).tolist() == [0, 1, 1]
+    assert best_classes(np.array([[[0.2]], [[0.5]], [[0.9]]])).tolist() == [[0], [1], [1]]
+
+
+def test_of_equal_scores_the_lower_class_is_better() -> None:
+    scores = np.random.default_rng(0).integers(-4, 4, (50, 12)).astype(np.float32)
+    best = best_classes(scores[:, None])
+    assert best.tolist() == [sorted(range(12), key=lambda label: (-each[label], label))[:5] for each in scores]
+    np.testing.assert_array_equal(best[:, 0], scores.argmax(axis=1))
+    assert best_classes(scores[:, :3]).shape == (50, 3)
 
 
 def test_improvements_with_a_gain_are_kept_and_reported() -> None:

@@ -23,7 +23,7 @@ from tinyweave.quantize.calibrate import calibrate
 from tinyweave.quantize.calibration_samples import Samples, open_samples
 from tinyweave.quantize.convert import to_int8
 from tinyweave.quantize.evaluate import outputs
-from tinyweave.quantize.fidelity import as_int8, fidelity, predicted_classes, sqnr
+from tinyweave.quantize.fidelity import as_int8, best_classes, fidelity, sqnr
 from tinyweave.quantize.int16_activations import int16_quant, takes_int16, with_int16
 from tinyweave.quantize.layerwise import bias_corrected
 from tinyweave.quantize.mixed_precision import PrecisionLimits, knapsack
@@ -206,7 +206,7 @@ def test_weights_stay_int8_if_4_bits_save_no_byte() -> None:
 def test_an_accuracy_drop_limit_is_met() -> None:
     graph, samples = network(1)
     plain = quantise(graph, samples, QuantiseOptions(method="minmax"))
-    labels = predicted_classes(outputs(graph, samples.batch(range(24)))[0])
+    labels = best_classes(outputs(graph, samples.batch(range(24)))[0])[:, 0]
     known = open_samples(samples.batch(range(24))["x"], graph, labels=labels)
     done = quantise(graph, known, QuantiseOptions(method="minmax", limits=PrecisionLimits(accuracy_drop=0.0)), flash=constants)
     right = fidelity(done.real, done.graph, known).accuracy

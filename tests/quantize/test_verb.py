@@ -22,7 +22,7 @@ from tinyweave.ir import Graph, Tensor
 from tinyweave.quantize import ptq
 from tinyweave.quantize.convert import dequantised
 from tinyweave.quantize.evaluate import outputs
-from tinyweave.quantize.fidelity import as_int8, is_classifier, predicted_classes
+from tinyweave.quantize.fidelity import as_int8, best_classes, is_classifier
 
 
 def classifier(seed: int = 0) -> Graph:
@@ -92,7 +92,7 @@ def said_in_metadata(file: bytes) -> dict[str, Any]:
 
 
 def test_the_result_of_tw_quantize_has_its_fidelity_and_can_be_planned(model: Path) -> None:
-    labels = predicted_classes(outputs(classifier(), {"x": IMAGES[:, None] / np.float32(255)})[0])
+    labels = best_classes(outputs(classifier(), {"x": IMAGES[:, None] / np.float32(255)})[0])[:, 0]
     done = tw.quantize(model, IMAGES, scale=1 / 255, labels=labels)
     assert repr(done).startswith("<Quantisation of 'net': ") and done.float_bytes == model.stat().st_size
     near = done.fidelity
@@ -103,7 +103,7 @@ def test_the_result_of_tw_quantize_has_its_fidelity_and_can_be_planned(model: Pa
     (values,) = outputs(graph, as_int8(graph, {"x": IMAGES[:, None].astype(np.float64) / 255}))
     expected = outputs(classifier(), {"x": IMAGES[:, None].astype(np.float32) / 255})[0]
     real = dequantised(values, graph.tensors[graph.outputs[0]].quant)
-    agreement = np.mean(predicted_classes(real) == predicted_classes(expected))
+    agreement = np.mean(best_classes(real)[:, 0] == best_classes(expected)[:, 0])
     assert near.agreement == pytest.approx(agreement)
     assert sum(tw.plan(done.model).arena.values()) > 0
     assert said_in_metadata(done.file) == {

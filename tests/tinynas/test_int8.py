@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from cases.waves import SPACE, waves
 
-from tinynas.int8 import evaluate_int8
+from tinynas.int8 import evaluate_int8, int8_outputs
 from tinynas.space import arch_of, smallest
 from tinynas.tasks.evaluation.intervals import accuracy_interval
+from tinyweave import api
 
 
 def test_an_evaluation_says_what_is_predicted_and_resamples_groups(tmp_path: Path) -> None:
@@ -29,3 +30,19 @@ def test_an_evaluation_says_what_is_predicted_and_resamples_groups(tmp_path: Pat
     grouped = evaluate_int8(arch, weights, replace(data, groups=groups))
     np.testing.assert_array_equal(grouped.predicted, found.predicted)
     assert grouped.interval == accuracy_interval(correct, groups[data.parts == 2]) != found.interval
+
+
+@pytest.mark.parametrize("classes", [9, 10])
+def test_from_ten_classes_on_the_right_class_may_be_among_the_best_five(classes: int, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    from tinynas.learning.module import module_of
+
+    arch, weights = arch_of(SPACE, smallest(SPACE), classes), tmp_path / "weights.pt"
+    data = replace(waves(300), labels=np.arange(300) // 5 % classes, classes=tuple("abcdefghij"[:classes]))
+    torch.save(module_of(arch, 3).state_dict(), weights)
+    found, (values, labels) = evaluate_int8(arch, weights, data), data.part("test")
+    scores = int8_outputs(api.with_io(found.model, "int8", "nhwc").graph, values).reshape(len(values), classes).astype(int)
+    order = np.lexsort((np.broadcast_to(np.arange(classes), scores.shape), -scores))
+    share = {"top_5_int8": np.mean([label in best[:5] for label, best in zip(labels, order, strict=True)])}
+    assert found.accuracy == {key: found.accuracy[key] for key in ("test", "test_int8")} | (share if classes >= 10 else {})
+    assert 0.2 < share["top_5_int8"] < 0.9 and found.accuracy["test_int8"] == np.mean(labels == order[:, 0])

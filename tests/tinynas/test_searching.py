@@ -6,13 +6,12 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.stripes import TINY_V3, stripes
+from cases.stripes import TINY_V3, StopError, stop_at, stripes
 from cases.waves import wave_files, waves
 from pages import measured_alike
 
@@ -30,7 +29,6 @@ from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import Choice, arch_of, keywords, largest, mobilenet_v3, sample, sensors, small_images, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation import baselines as evaluated
-from tinynas.tasks.evaluation.intervals import wilson
 from tinynas.workers import Workers
 from tinyweave import api
 from tinyweave.devices import find
@@ -84,19 +82,9 @@ def test_a_notebook_shows_what_a_search_found(found: SearchResult) -> None:
 
 @pytest.mark.emulator
 def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
-    class StopError(Exception):
-        pass
-
-    def stop_after(count: int) -> Callable[[str, int, int], None]:
-        def progress(what: str, done: int, total: int) -> None:
-            if what.startswith("rung") and done >= count:
-                raise StopError
-
-        return progress
-
     for count in (1, 3):
         with pytest.raises(StopError):
-            search(waves(), SPACE, TARGET, tmp_path, SearchOptions(rungs=TWO), progress=stop_after(count))
+            search(waves(), SPACE, TARGET, tmp_path, SearchOptions(rungs=TWO), progress=stop_at("rung", count))
         with (tmp_path / "results.jsonl").open("a") as file:
             file.write('{"rung": 0, "cand')  # what a power cut leaves
             file.write("\n")
@@ -138,14 +126,8 @@ def test_a_timed_search_resumes_at_every_stage(
 ) -> None:
     """Its stages are baselines, trials of augmentations, rungs, the final training, and quantisation."""
 
-    class StopError(Exception):
-        pass
-
-    def stop(what: str, done: int, total: int) -> None:
-        if what.startswith(stage) and (done or stage == "quantising"):
-            raise StopError
-
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)
+    stop = stop_at(stage, int(stage != "quantising"))
     with pytest.raises(StopError):
         search(waves(), SPACE, TARGET, tmp_path, SearchOptions(minutes=0.1), progress=stop)
     resumed = search(waves(), SPACE, TARGET, tmp_path, SearchOptions(minutes=0.1))
@@ -314,12 +296,6 @@ def test_a_network_that_exceeds_the_lower_bound_does_not_fit() -> None:
     assert too_large(arch_of(space, largest(space), 10), target) and not too_large(arch_of(space, smallest(space), 10), target)
 
 
-def test_the_wilson_interval_of_a_success_rate() -> None:
-    """Wilson's interval of 8 of 10: 0.490 to 0.943 (Brown, Cai, DasGupta 2001)."""
-    assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=5e-4)
-    assert wilson(1.0, 200)[1] <= 1 and wilson(0.0, 200)[0] >= 0
-
-
 def test_a_saved_data_set_is_loaded_unchanged(tmp_path: Path) -> None:
     data = waves(50)
     halving.save_data(data, tmp_path)
@@ -358,12 +334,20 @@ def test_search_and_train_commands_write_their_results(
     assert (about["networks"], about["sampled"], about["computed"], about["folds"]) == (2, 0, 1, 4)
     said = f"trained: 2 networks, of them 0 sampled from the {about['space']:.2g} of the space; computed from the samples"
     said += f" without training: 1; {sum(epochs)} epochs in all, with 4 trainings of each network in a cross-validation"
-    assert about["summary"] == said
-    assert "in a cross-validation of 4 folds, without the test part" in (tmp_path / "found" / "card.md").read_text()
-    assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
+    shown = "accuracy in a cross-validation of 4 folds, without the test part, after the last training of each; those that were"
+    made = (tmp_path / "found" / "card.md").read_text()
+    assert made.startswith("# sensors: 2 classes") and said in made and shown in made and "best five" not in made
+    record["accuracy"]["top_5_int8"] = 0.876
+    assert "- in int8 the right class is among the best five for **87.6 %** of them\n" in card(record)
+    assert faults(record, "search") == "" and record["accuracy"].pop("top_5_int8")
     page = (tmp_path / "found" / "report.html").read_text()
     (entry,) = json.loads(page.split('id="data">')[1].split("</script>")[0])["entries"]
-    assert entry["search"] == record and entry["record"]["ram"]["total"] == record["deployed"]["ram"]
+    told = entry["search"].pop("told")
+    assert (
+        told.startswith(f"T{said[1:]}. Shown: the {shown}")
+        and entry["search"] == record
+        and entry["record"]["ram"]["total"] == record["deployed"]["ram"]
+    )
     assert faults(entry["record"], "record") == "" and entry["record"]["verify"]["ok"] is True
     arch = str(tmp_path / "found" / "arch.json")
     code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
@@ -373,7 +357,7 @@ def test_search_and_train_commands_write_their_results(
     assert faults(record, "search") == "" and faults(trained, "search") == "" and kind_of(record) == "search"
     assert json.loads(record["arch"])["plan"] == record["planning"] == trained["planning"] and "_planned" in record["space"]
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
-    assert trained["trained"]["summary"] == "trained: 1 network; 2 epochs in all"
+    assert "\n- trained: 1 network; 2 epochs in all\n" in (tmp_path / "trained" / "card.md").read_text()
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
     assert "--task speech is unknown; give one of images, visual-wake-words, keywords" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

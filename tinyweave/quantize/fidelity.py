@@ -19,6 +19,7 @@ from .convert import as_integers, as_real
 from .evaluate import Array, chunks, outputs
 from .scale_groups import is_float
 
+TOP = 5  # classes that `best_classes` returns
 MASKED = 50.0  # a score so far below the maximum is masked out
 LEAST_POWER = 1e-100  # least power of a signal, against division by 0; below the square of the smallest float32
 
@@ -31,7 +32,7 @@ class Fidelity:
     sqnr_db: float
     agreement: float | None  # fraction of samples with the same predicted class; None if the network is no classifier
     accuracy: tuple[float, float] | None  # fraction of samples with the right class (float, int8); None without labels
-    predicted: Array | None = field(default=None, compare=False, repr=False)  # class of each sample by the int8 network
+    best: Array | None = field(default=None, compare=False, repr=False)  # `best_classes` of the int8 network
 
 
 def masks_scores(graph: Graph, op: Op) -> bool:
@@ -90,16 +91,17 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
             lost[index] += ((reference - as_real(small.tensors[name], b)) ** 2).sum()
         if is_classifier(real):
             scores = as_real(small.tensors[real.outputs[0]], computed[-1])
-            classes.append((predicted_classes(expected[-1]), predicted_classes(scores)))
+            classes.append((best_classes(expected[-1])[:, 0], best_classes(scores)))
         progress("comparing with the float model", part.stop, len(samples))
     sqnr_db = decibel(float((lost / np.maximum(power, LEAST_POWER)).sum()))
     if not classes:
         return Fidelity(len(samples), sqnr_db, None, None)
-    before, after = (np.concatenate(column) for column in zip(*classes, strict=True))
+    before, best = (np.concatenate(column) for column in zip(*classes, strict=True))
+    after = best[:, 0]
     right = None
     if samples.labels is not None:
         right = float(np.mean(before == samples.labels)), float(np.mean(after == samples.labels))
-    return Fidelity(len(samples), sqnr_db, float(np.mean(before == after)), right, after)
+    return Fidelity(len(samples), sqnr_db, float(np.mean(before == after)), right, best)
 
 
 def accuracy(graph: Graph, samples: Samples, inputs: Sequence[str]) -> float:
@@ -110,7 +112,7 @@ def accuracy(graph: Graph, samples: Samples, inputs: Sequence[str]) -> float:
         batch = samples.batch(range(part.start, part.stop))
         own = {name: batch[other] for name, other in zip(graph.inputs, inputs, strict=True)}
         (scores,) = outputs(graph, as_int8(graph, own), graph.outputs)
-        found.append(predicted_classes(as_real(graph.tensors[graph.outputs[0]], scores)))
+        found.append(best_classes(as_real(graph.tensors[graph.outputs[0]], scores))[:, 0])
     return float(np.mean(np.concatenate(found) == samples.labels))
 
 
@@ -135,7 +137,10 @@ def check_sample_labels(graph: Graph, samples: Samples) -> None:
         check_labels(samples.labels, max(graph.tensors[graph.outputs[0]].elements, 2))
 
 
-def predicted_classes(scores: Array) -> Array:
-    """Return the class of each sample: the index of its highest score. A single score is a probability: class 1 from 0.5 on."""
+def best_classes(scores: Array) -> Array:
+    """Return the TOP classes of each sample, the highest score first, of equal scores the lower index [samples, at most TOP].
+
+    A single score is a probability: class 1 from 0.5 on.
+    """
     flat = scores.reshape(len(scores), -1)
-    return flat.argmax(axis=1) if flat.shape[1] > 1 else np.asarray(flat[:, 0] >= 0.5, np.int64)
+    return np.argsort(-flat, axis=1, kind="stable")[:, :TOP] if flat.shape[1] > 1 else np.asarray(flat >= 0.5, np.int64)

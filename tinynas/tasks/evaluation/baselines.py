@@ -33,7 +33,6 @@ STRENGTH_SAMPLES, STRENGTH_FOLDS = 2_000, 3  # of the cross-validation by which 
 SMOOTHING = 0.05  # label smoothing when `nearest_neighbours` chooses its logit scale; it keeps the scale finite
 LOGIT_SCALES = np.geomspace(0.1, 100, 25)  # from which it chooses, relative to the standard deviation of the logits
 MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
-NO_USE = " It is not clearly better than to answer always the largest class ({:.1f} %): {}, so do not rely on it."
 
 
 class Baseline(NamedTuple):
@@ -219,7 +218,8 @@ def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
     interval = paired_interval(correct, majority.correct, groups)
     if majority is not best and interval[0] <= 0:
         gained = _points(float(correct.mean()) - majority.accuracy, interval)
-        said += NO_USE.format(100 * majority.accuracy, gained)
+        always = f"to answer always the largest class ({100 * majority.accuracy:.1f} %)"
+        said += f" It is not clearly better than {always}: {gained}, so do not rely on it."
     doubt = too_few_groups(groups)
     return f"{said} {doubt}" if doubt else said
 

@@ -326,11 +326,11 @@ function searchFigure(entry) {
     const rings = tried.filter(isChosen).map((each) => s("circle", { cx: x(each.ram), cy: y(each.accuracy), r: 10, style: "fill:none;stroke:var(--mark);stroke-width:2" }));
     return s("svg", { width, height: bottom + 40, viewBox: `0 0 ${width} ${bottom + 40}`, role: "group", "aria-label": "Networks of the search" }, lines, rings, dots);
   };
-  const { accuracy, trained } = search;
+  const { accuracy } = search;
   return [
-    h("p", {}, `In int8 ${search.measure} on ${grouped(search.task.test)} samples that the search did not see: ${percent(accuracy.test_int8)} (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.`),
+    h("p", {}, `In int8 ${search.measure} on ${grouped(search.task.test)} samples that the search did not see: ${percent(accuracy.test_int8)} (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.${known(accuracy.top_5_int8) ? ` In int8 the right class is among the best five for ${percent(accuracy.top_5_int8)}.` : ""}`),
     [search.verdict, ...search.advice].filter(known).map((line) => h("p", {}, line)),
-    h("p", { class: "faint" }, `${trained.summary}. Shown: right answers ${trained.judged}${trained.supernet ? "; networks that were trained further lie higher." : " after each network's last training; those that were dropped early had few epochs."}`),
+    h("p", { class: "faint" }, search.told),
     tried.length ? figure(`${slug(entry.record)}-search`, draw, told) : null,
   ];
 }
