@@ -1,7 +1,7 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
-`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits; `pooled_network` the same with
-another pooling; `flat_networks` its first layers and a classifier of the whole map. `fitted_networks` need no training.
+`first_network` is what an engineer would try first: a plain network of a family, as wide as fits, such as 3x3 bottlenecks;
+`flat_networks` are the first layers of one and a classifier of the whole map. `fitted_networks` need no training.
 `sample_fitting` draws others at random and ranks them.
 """
 
@@ -23,7 +23,7 @@ from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .search_options import FEW_FIT
-from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
+from .space import PLAIN, Choice, Family, SearchSpace, arch_of, mutate, plain, sample, smallest
 from .tasks.dataset import Dataset
 from .tasks.evaluation.baselines import features_size
 
@@ -50,43 +50,41 @@ class Sampling(NamedTuple):
 DEFAULTS = Sampling()
 
 
+def always(_: Arch) -> bool:
+    """Return True: any network can be trained, or fits."""
+    return True
+
+
 def first_network(
     space: SearchSpace,
     target: Target,
     classes: int,
-    is_trainable: Callable[[Arch], bool] = lambda _: True,
-    fits: Callable[[Arch], bool] = lambda _: True,
+    is_trainable: Callable[[Arch], bool] = always,
+    family: Family = PLAIN,
+    *,
+    fits: Callable[[Arch], bool] = always,
 ) -> Candidate | None:
-    """Return the plain network with the most multiply-accumulates that fits the target, with its costs; None if none fits.
+    """Return the plain network of a family with the most multiply-accumulates that fits the target, with its costs, or None.
 
-    Plain networks (`space.plain`) have 1 to 3 bottlenecks per group. `fits` says whether a network that fits by estimate fits
-    as built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
+    Plain networks (`space.plain`) have 1 to 3 blocks per group. `fits` says whether a network that fits by estimate fits as
+    built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
     """
     choices = {
-        arch_of(space, plain(space, width, depth), classes): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
+        arch_of(space, plain(space, width, depth, family), classes): (width, depth)
+        for width, depth in product(space.widths, (1, 2, 3))
     }
     for arch in sorted(choices, key=lambda arch: (-macs(arch), arch.groups[0].width)):
         if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
             width, depth = choices[arch]
             for factor in NARROWER:
-                less = arch_of(space, plain(space, factor * width, depth), classes)
+                less = arch_of(space, plain(space, factor * width, depth, family), classes)
                 if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
                     return less, cost
     return None
 
 
-def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[Candidate]:
-    """Yield `arch` with the last pooling of its space, if it is another and fits, with its costs.
-
-    For small inputs that adds the maximum of each channel, for short events that the mean of a long signal hides.
-    """
-    other = replace(arch, pooling=space.poolings[-1])
-    if other != arch and (cost := quick_costs(target, other)) is not None and cost.fit:
-        yield other, cost
-
-
 def flat_networks(
-    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
+    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = always
 ) -> Iterator[Candidate]:
     """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors.
 

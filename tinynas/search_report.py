@@ -107,7 +107,7 @@ def _trained(found: SearchResult, run: Record) -> Record:
     folds, supernet, archs = run.get("folds", 1), run.get("supernet"), [arch for arch, _ in found.candidates]
     trials = list(journal.entries(found.folder / halving.TRIALS))
     epochs = folds * sum(each["epochs"] for each in trials)
-    networks = {from_json(json.dumps(run["candidates"][each["network"]]["arch"])) for each in trials}
+    networks = set(archs[:1] if trials else ())
     for each in found.trained:
         if each.get("epochs") and not is_fitted(arch := archs[each["candidate"]]):
             networks.add(arch)
@@ -146,7 +146,11 @@ def _summary(trained: Record) -> str:
 
 def _judged(folds: int) -> str:
     """Return on which samples the search compared networks."""
-    return f"in a cross-validation of {folds} folds, without the test part" if folds > 1 else "on the validation part"
+    return (
+        f"in a cross-validation on {folds} of {halving.FOLDS} folds, without the test part"
+        if folds > 1
+        else "on the validation part"
+    )
 
 
 def _stage_one(run: Record) -> Record:

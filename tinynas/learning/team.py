@@ -73,8 +73,8 @@ def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
     *parts, there = torch.split(flat, [*(p.numel() for p in parameters), len(parameters)])
     for parameter, part, is_there in zip(parameters, parts, there.tolist(), strict=True):
         if is_there:
-            gradient = part.view_as(parameter)
-            parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad + gradient
+            gradient = torch.empty_like(parameter).copy_(part.view_as(parameter))  # in its memory format, for fused optimisers
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Train a network on int8 samples. In: a PyTorch module, arrays, a Recipe. Out: the trained module, its accuracy.
 
-SGD with momentum and a cosine schedule of the learning rate, as in TinyNAS (arXiv 2007.10319). On one thread, the same seed
-gives the same weights, also if the training was interrupted and resumed.
+SGD with momentum as in TinyNAS (arXiv 2007.10319), or AdamW (arXiv 1711.05101), and a cosine schedule of the learning rate. On
+one thread, the same seed gives the same weights, also if the training was interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ GPU_BATCH = 640  # evaluation batch on a GPU: for a small network, smaller batch
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
 COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile is used: it takes longer than a short training
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
+ADAM_RATE, ADAM_DECAY = 3e-3, 0.02  # learning rate and weight decay of AdamW
 MAX_INPUTS = 1024  # a dense layer with more inputs gets a lower learning rate, because it would diverge
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
 """Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
@@ -48,7 +49,8 @@ class Recipe:
 
     epochs: int
     batch: int = 128
-    rate: float = 0.2  # learning rate for a batch of 256; scaled with the batch size
+    rate: float = 0.2  # learning rate of SGD for a batch of 256, scaled with the batch size; or of AdamW, for all batch sizes
+    adam: bool = False  # AdamW in place of SGD
     momentum: float = 0.9
     weight_decay: float = 5e-5
     warm_up: float = 0.1  # share of the steps in which the learning rate rises linearly
@@ -92,7 +94,12 @@ def fit(
     module = module.to(where).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's stubs
     x, y = as_tensor(values).to(where), torch.from_numpy(labels).to(where)
     steps = max(1, len(x) // recipe.batch)
-    optimiser = torch.optim.SGD(_groups(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
+    groups = _groups(module, recipe)
+    optimiser = (
+        torch.optim.AdamW(groups, recipe.rate, fused=True)
+        if recipe.adam
+        else torch.optim.SGD(groups, recipe.rate, recipe.momentum, nesterov=True)
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
@@ -198,9 +205,9 @@ def thread_count(count: int) -> Iterator[None]:
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the factor on the recipe's learning rate: batch size / 256, times a linear warm-up, then a cosine down to 0."""
+    """Return the factor on the recipe's learning rate: a linear warm-up, then a cosine down to 0; for SGD times batch / 256."""
     rising = recipe.warm_up * steps
-    scale = recipe.batch / 256
+    scale = 1.0 if recipe.adam else recipe.batch / 256
     if step < rising:
         return scale * (step + 1) / (rising + 1)
     return scale * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))

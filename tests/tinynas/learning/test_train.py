@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,8 +34,9 @@ def weights_of(module: torch.nn.Module) -> torch.Tensor:
     return torch.cat([value.flatten().float() for value in module.state_dict().values()])
 
 
-def test_training_reaches_95_percent_accuracy_on_stripes() -> None:
-    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, augmentation="images"))
+@pytest.mark.parametrize("optimiser", [{}, {"adam": True, "rate": train.ADAM_RATE, "weight_decay": train.ADAM_DECAY}])
+def test_training_reaches_95_percent_accuracy_on_stripes(optimiser: dict[str, Any]) -> None:
+    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, augmentation="images", **optimiser))
     values, labels = stripes(300, 1)
     assert accuracy(module, values, labels) > 0.95 and accuracy(module_of(ARCH), values, labels) < 0.7
     assert scores(module, values).shape == (300, 2)
@@ -50,9 +52,12 @@ def test_a_dense_layer_with_many_inputs_converges() -> None:
     assert accuracy(fit(module, values, labels, Recipe(3)), values, labels) > 0.95
 
 
-def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("adam", [False, True])
+def test_an_interrupted_training_resumes_to_the_same_weights(
+    adam: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(train, "SAVE_EVERY_S", 0.0)
-    recipe, data = Recipe(4, batch=32, augmentation="images", cutmix=0.5), stripes(128, 0)
+    recipe, data = Recipe(4, 32, 3e-3 if adam else 0.2, adam, augmentation="images", cutmix=0.5), stripes(128, 0)
     whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 
     class StopError(Exception):
@@ -89,6 +94,7 @@ def test_the_learning_rate_rises_during_warm_up_and_then_falls() -> None:
     assert max(rates) == pytest.approx(1) and rates.index(max(rates)) == 10 and rates[-1] == pytest.approx(0)
     assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
     assert rate_at(50, 100, Recipe(10, batch=128, warm_up=0.1)) == pytest.approx(rates[50] / 2)
+    assert rate_at(50, 100, Recipe(10, batch=128, warm_up=0.1, adam=True)) == pytest.approx(rates[50])
 
 
 @pytest.mark.parametrize("kind", [name for name in AUGMENT if name != "none"])
