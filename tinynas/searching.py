@@ -253,8 +253,9 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     is_trainable = partial(_is_trainable, budget, 2 * budget.step(least))
     this.progress("choosing the first networks", 0, 1)
     build, recipes = _builder(target, this.folder), halving.recipes_of(data)
-    first = first_network(space, target, classes, is_trainable, fits=lambda arch: build(arch).fit)
-    others = workers.each(first_network, [(space, target, classes, is_trainable, each) for each in families_of(space)[1:]])
+    family, *more = families_of(space)
+    first = first_network(space, target, classes, is_trainable, family, fits=lambda arch: build(arch).fit)
+    others = workers.each(first_network, [(space, target, classes, is_trainable, each) for each in more])
     leading = [each for each in (first, *others) if each is not None]
     leading += flat_networks(space, target, classes, is_trainable)
     known = [arch for arch, _ in leading] or [least]

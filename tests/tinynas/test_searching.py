@@ -20,7 +20,7 @@ pytest.importorskip("torch", reason="needs torch")
 
 import tinyweave as tw
 from tinynas import candidates, halving, searching
-from tinynas.arch import PlanGene, linear, macs, nearest, to_json
+from tinynas.arch import PlanGene, from_json, linear, macs, nearest, to_json
 from tinynas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinynas.halving import Rung
 from tinynas.prepare import task_of
@@ -353,6 +353,8 @@ def test_search_and_train_commands_write_their_results(
     run = json.loads((tmp_path / "found" / "search.json").read_text())
     assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 3
     assert run["final_epochs"] == [1] * 3, "the first network, another, linear"
+    first, second = (from_json(json.dumps(each["arch"])) for each in run["candidates"][:2])
+    assert {first.groups[0].expansions[0], second.groups[0].expansions[0]} == {0, 1}, "of two families"
     about = record["trained"]
     assert about["epochs"] == sum(epochs) >= 3 * (4 + 2), "of four recipes and of two candidates, in three folds"
     assert (about["networks"], about["sampled"], about["computed"], about["folds"]) == (2, 0, 1, 3)
