@@ -370,10 +370,11 @@ class Trainings(NamedTuple):
 
 
 def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: Trainings) -> str:
-    """Train a network once with each recipe of `names`; return the one to use. Recorded trainings are not repeated.
+    """Train a network once with each recipe of `names` (`recipes_of`); return the one to use.
 
-    With cross-validation it is that of least loss. Otherwise it is the first of `names` that is not `clearly_worse_below` the
-    best, as short trainings favour weak augmentations, which come later.
+    The optimiser is that of less loss with the first augmentation. With cross-validation the augmentation is that of least
+    loss. Otherwise it is the first that is not `clearly_worse_below` the best, as short trainings favour weak ones, which come
+    later. Recorded trainings are not repeated.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -391,10 +392,16 @@ def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: T
         name = missing[index]
         done[name] = {"recipe": name, **score._asdict(), "epochs": epochs}
         journal.append(folder / TRIALS, done[name])
+    augmentations = [name for name in names if not name.endswith(SGD)]
+    if not augmentations:
+        return names[0]
+    by_sgd = done.get(f"{augmentations[0]}{SGD}")
+    optimiser = SGD if by_sgd is not None and by_sgd["loss"] < done[augmentations[0]]["loss"] else ""
     if trainings.folds > 1:
-        return min(names, key=lambda name: done[name]["loss"])
-    best, counts = max(done[name]["accuracy"] for name in names), load_data(folder / DATA).counts()
-    return next(name for name in names if done[name]["accuracy"] >= clearly_worse_below(best, counts["validation"]))
+        return min(augmentations, key=lambda name: done[name]["loss"]) + optimiser
+    best, counts = max(done[name]["accuracy"] for name in augmentations), load_data(folder / DATA).counts()
+    least = clearly_worse_below(best, counts["validation"])
+    return next(name for name in augmentations if done[name]["accuracy"] >= least) + optimiser
 
 
 def _best(records: Iterable[dict[str, Any]]) -> str:

@@ -308,7 +308,8 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
     if is_timed:
         name = halving.choose_recipe(archs[0], run["recipes"], run["trial_epochs"], trainings)
-        trainings, starts = trainings._replace(recipe=name), [this.folder / halving.trial_file(name)]
+        trainings, tried = trainings._replace(recipe=name), this.folder / halving.trial_file(name)
+        starts = [tried] if tried.is_file() else []
         final_epochs = run["final_epochs"]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]

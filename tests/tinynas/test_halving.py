@@ -75,11 +75,18 @@ def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
     assert choose_recipe(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 4, "its weights are needed"
 
 
-def test_a_cross_validation_chooses_the_recipe_by_its_loss(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = Trained({"sensors": Score(0.9, 0.1), "sensors_shifted": Score(0.95, 0.3), "none": Score(0.95, 0.2)})
+@pytest.mark.parametrize(("folds", "chosen"), [(1, "sensors_shifted"), (4, "sensors")])
+@pytest.mark.parametrize("loss", [0.2, 0.4])
+def test_the_optimiser_is_that_of_less_loss_with_the_strongest_augmentation(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int, chosen: str, loss: float
+) -> None:
+    train = Trained({"sensors_shifted-sgd": Score(0.1, loss), "sensors_shifted": Score(0.9, 0.3), "sensors": Score(0.9, 0.1)})
     monkeypatch.setattr(halving, "train_one", train)
-    assert choose_recipe(ARCH, SENSORS, 3, trainings._replace(folds=4)) == "sensors" and len(train.calls) == 3
-    assert {call["folds"] for call in train.calls} == {4} and len({call["end"] for call in train.calls}) == 3
+    names = ("sensors_shifted", "sensors", "sensors_shifted-sgd")
+    found = choose_recipe(ARCH, names, 3, trainings._replace(folds=folds))
+    assert found == (f"{chosen}-sgd" if loss < 0.3 else chosen)
+    assert {call["folds"] for call in train.calls} == {folds} and len({call["end"] for call in train.calls}) == 3
+    assert choose_recipe(ARCH, ("none-sgd",), 3, trainings) == "none-sgd", "of a detector"
 
 
 def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weights(
