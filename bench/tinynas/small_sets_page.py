@@ -39,8 +39,9 @@ JapaneseVowels. Speech Commands was left out because the copy here has ten recor
 
 **All rows are of an earlier version of the search**, of 28 November 2026: it trained by SGD, and its only plain networks had
 kernels of 3. Today's tries several families of networks and AdamW (see [How the search works](TINYNAS.md)), so the commands
-give other networks and other accuracies. The earlier version was developed on {developed} of the sets, and their test accuracies were
-seen, so the accuracies of these sets may be optimistic. After its last change five sets were drawn at random (`--draw
+give other networks and other accuracies. The earlier version was developed on {developed} of the sets, and their test
+accuracies were seen, so the accuracies of these sets may be optimistic. After its last change five sets were drawn at random
+(`--draw
 {seed}`) and searched first: {drawn}. Before, {new} had never been searched (but cifar-c has images of dogs and frogs in
 common with cifar-a and cifar-b).
 """
