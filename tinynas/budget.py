@@ -19,13 +19,12 @@ from tinyweave.support.files import write_file
 from tinyweave.support.toolchain import cache_folder
 
 from .arch import Arch, blocks
-from .halving import Rung, micro_batches_of
+from .halving import Rung
 from .space import Choice, arch_of, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
-SHARES = {"planning": 0.05, "trial": 0.09, "halving": 0.21, "final": 0.65}  # of the other seconds
-ALONE_SHARES = {"planning": 0.06, "trial": 0.14, "halving": 0.4, "final": 0.4}  # if one of several workers trains finally
+SHARES = {"planning": 0.05, "trial": 0.12, "halving": 0.38, "final": 0.45}  # of the other seconds
 FOLDED_SHARES = {"planning": 0.04, "trial": 0.14, "halving": 0.5, "final": 0.32}  # with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
@@ -36,13 +35,12 @@ KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
 
 # CPU seconds of one training step on the reference core: a Xeon with AVX-512, one thread, PyTorch 2.13
-PER_STEP = 2.5e-3  # whatever the network: augmentation, loss, optimiser
-PER_LAYER = 0.33e-3  # for each layer, whatever its size
-PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
-PER_DEPTHWISE_MAC = 0.45e-9  # for each multiply-accumulate of a depthwise layer, for each sample
-PER_MAC = 0.057e-9  # for each multiply-accumulate of another layer, for each sample
-EXCHANGE = 5e-3  # if several workers share it: they wait for each other and send their gradients
-PER_INPUT = 16e-9  # for each element of the network's input, for each sample: its augmentation
+PER_STEP = 3.4e-3  # whatever the network: augmentation, loss, optimiser
+PER_LAYER = 0.54e-3  # for each layer, whatever its size
+PER_ELEMENT = 7.5e-9  # for each element of a layer's output, for each sample
+PER_DEPTHWISE_MAC = 0.31e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+PER_MAC = 0.056e-9  # for each multiply-accumulate of another layer, for each sample
+PER_INPUT = 15e-9  # for each element of the network's input, for each sample: its augmentation
 MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
 FILE = "training_step.json"  # in the cache folder
@@ -60,11 +58,10 @@ class Budget:
     batch: int  # samples per step
     folds: int = 1  # trainings of a candidate, see `halving.folds_of`
     validation: int = 0  # samples for validation, which only the final training sees, too
-    sharing: int = 1  # workers that share the final training
 
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
-        shares = FOLDED_SHARES if self.folds > 1 else ALONE_SHARES if self.sharing < self.workers else SHARES
+        shares = FOLDED_SHARES if self.folds > 1 else SHARES
         return shares[name] * max(self.seconds - FIXED * self.slowdown, 0.3 * self.seconds)
 
     @property
@@ -75,16 +72,6 @@ class Budget:
     def step(self, arch: Arch) -> float:
         """Predict the seconds of one training step of a network, on one worker."""
         return self.slowdown * step_seconds(arch, self.batch)
-
-    def final_step(self, arch: Arch) -> float:
-        """Predict the seconds of one step of the final training of a network, whose workers share each batch."""
-        count = micro_batches_of(self.batch)
-        seconds = step_seconds(arch, self.batch // count) * count / self.sharing
-        if self.sharing > 1:
-            seconds += EXCHANGE + PER_INPUT * prod(arch.image) * self.batch * (
-                1 - 1 / self.sharing
-            )  # all augment the whole batch
-        return self.slowdown * seconds
 
     @property
     def sampled(self) -> int:
@@ -128,7 +115,7 @@ class Budget:
 
     def final_epochs(self, arch: Arch) -> int:
         """Return the epochs of the final training of a network."""
-        return self._epochs(min(self.share("final") / self.final_step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
+        return self._epochs(min(self.share("final") / self.step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
 
     def needed(self, archs: Sequence[Arch], trials: int, trial_epochs: int, rungs: Sequence[Rung], final_epochs: int) -> float:
         """Predict the seconds of wall-clock time of a search with the candidates `archs` on this machine while idle.
@@ -141,7 +128,7 @@ class Budget:
         for rung in rungs:
             largest = sorted(steps[: rungs[0].candidates], reverse=True)[: rung.candidates]
             training += rung.epochs * self.steps_per_epoch * max(sum(largest) / self.workers, largest[0])
-        final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * self.final_step(archs[0])
+        final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * steps[0]
         fixed = self.slowdown * (FIXED + self.sampled * PLANNING / self.workers)
         return fixed + self.folds * training + final
 

@@ -31,6 +31,7 @@ MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
 MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
 NARROWER = (1.0, 15 / 16, 14 / 16)  # factors on the width of the first network, tried until it fits as built
+FLAT_SIDE = 16  # samples with more rows and more columns are not classified without pooling
 FEW = 0.1  # share of a space's networks; if fewer fit, the search says so
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
 MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
@@ -86,12 +87,14 @@ def first_network(
 def flat_networks(
     space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = always
 ) -> Iterator[Candidate]:
-    """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors.
+    """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors and large samples.
 
-    Their classifier knows where in the map a value lies, such as the hour of a day. They have the stem and 0, 1, ... groups of
-    one bottleneck, each the widest that fits, up to width 1. `is_trainable` says whether there is time to train a network.
+    Their classifier knows where in the map a value lies, such as the hour of a day, or a stroke of a digit of 8 x 8 pixels. In
+    a photograph the object lies anywhere. They have the stem and 0, 1, ... groups of one bottleneck, each the widest that fits,
+    up to width 1. `is_trainable` says whether there is time to train a network.
     """
-    for depth in range(0 if space.anchors else len(space.groups) + 1):
+    is_large = min(max(space.sizes)) > FLAT_SIDE
+    for depth in range(0 if space.anchors or is_large else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
             whole = arch_of(space, plain(space, width, 1), classes)
             arch = replace(whole, groups=whole.groups[:depth], last=0, pooling="none")

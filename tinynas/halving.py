@@ -30,7 +30,7 @@ from . import journal
 from .arch import Arch, is_fitted
 from .tasks.boxes import Head, head_of
 from .tasks.dataset import PARTS, Dataset, sized
-from .training_run import Meeting, TrainingRun
+from .training_run import TrainingRun
 from .workers import POLL_S, Workers
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
 FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
-MICRO_BATCHES, SHARED_BATCH = 2, 64  # micro-batches per batch of the final training; smallest batch that is divided
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation, on at most this many folds
-RESULTS, TRIALS, WEIGHTS, DATA, MEETING = "results.jsonl", "trials.jsonl", "weights", "data", "meeting"
+RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
     "sounds": ("sounds", "none"),
@@ -184,36 +183,6 @@ def train_one(
     save(on_cpu(module), Path(end))
     checkpoint.unlink(missing_ok=True)
     return _score(np.concatenate(outputs), np.concatenate(targets), head)
-
-
-def train_shared(
-    arch: str, folder: str, epochs: int, seed: int, *, start: str, end: str, recipe: str | None, meeting: Meeting
-) -> None:
-    """Train one network on the parts SEEN, in processes that share each batch; the first writes the weights to a file.
-
-    Each process calls this function, and they meet at `meeting`; the weights do not depend on their number. An interrupted
-    training resumes from its last checkpoint. Batch normalisation is recalibrated at the end. Other arguments are as for
-    `train_one`.
-    """
-    import torch
-
-    from .learning.module import module_of
-    from .learning.supernet import recalibrate
-    from .learning.team import met
-    from .learning.train import fit, on_cpu, save
-
-    architecture = archs.from_json(arch)
-    data, checkpoint = sized(load_data(Path(folder)), architecture.image[:2]), Path(f"{end}.epoch")
-    values, labels = data.part(*SEEN)
-    numbers = replace(recipe_of(data, epochs, len(values), recipe), micro_batches=micro_batches_of(batch_of(data)))
-    note = None if meeting.rank else _noting(state_file(Path(end)), 0)
-    module = module_of(architecture)
-    module.load_state_dict(torch.load(start, weights_only=True))
-    with met(*meeting) as team:
-        fit(module, values, labels, numbers, TrainingRun(seed, checkpoint, team, after_step=note))
-    if not meeting.rank:
-        save(on_cpu(recalibrate(module, values)), Path(end))
-        checkpoint.unlink(missing_ok=True)
 
 
 def state_file(end: Path) -> Path:
@@ -525,49 +494,24 @@ def successive_halving(
 def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
     """Train the network of the record `best` on training and validation samples; return a record with the accuracy before.
 
-    Workers that can meet share the training (`train_shared`). A recorded final training is not repeated.
+    It continues from the weights of the record. A recorded final training is not repeated.
     """
     folder, number, done = trainings.folder, best["rung"] + 1, 0
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    place, end = folder.resolve(), f"{WEIGHTS}/final-{best['candidate']}.pt"
-    meeting, calls = place / MEETING, list[Callable[[], Any]]()
-    if is_fitted(arch):
-        calls.append(trainings._replace(folds=FINAL).call(arch, epochs, end))
-    else:
-        about = archs.to_json(arch), str(place / DATA), epochs, trainings.seed
-        call = partial(train_shared, *about, recipe=trainings.recipe)
-        call = partial(call, start=str(place / best["weights"]), end=str(place / end))
-        size = sharing(batch_of(load_data(place / DATA)), trainings.workers)
-        calls += [partial(call, meeting=Meeting(rank, size, str(meeting))) for rank in range(size)]
+    end = f"{WEIGHTS}/final-{best['candidate']}.pt"
+    call = trainings._replace(folds=FINAL).call(arch, epochs, end, start=folder / best["weights"])
 
     def report(running: int, loss: str = "") -> None:
         trainings.progress(f"final training{loss}{_best([best])}", done + running, epochs)
 
-    meeting.unlink(missing_ok=True)
     report(0)
-    for _ in trainings.as_they_end(calls, [end] * len(calls), report):
-        done = epochs  # the workers end at the same time
-    meeting.unlink(missing_ok=True)
+    for _ in trainings.as_they_end([call], [end], report):
+        done = epochs
     record = {**best, "rung": number, "weights": end, "epochs": epochs}
     journal.append(folder / RESULTS, record)
     return record
-
-
-def micro_batches_of(batch: int) -> int:
-    """Return the number of micro-batches in a batch of the final training: 1 if it has fewer than SHARED_BATCH samples."""
-    return MICRO_BATCHES if batch >= SHARED_BATCH else 1
-
-
-def sharing(batch: int, workers: Workers) -> int:
-    """Return how many workers share the final training, given the samples of a batch; GPUs are not shared."""
-    from torch import distributed
-
-    from .learning.train import device
-
-    can_share = workers.can_meet and distributed.is_available() and device().type == "cpu"
-    return min(micro_batches_of(batch), workers.count) if can_share else 1
 
 
 def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:

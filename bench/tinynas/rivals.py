@@ -44,6 +44,7 @@ from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import SearchSpace
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.intervals import paired_interval
+from tinynas.workers import pool
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.support.files import write_file
@@ -225,35 +226,41 @@ def by_hand(data: Dataset) -> dict[str, Arch]:
     }
 
 
-def compared(name: str, folder: Path, minutes: float, seed: int) -> Line:
-    """Search a network for a set, train the CNNs by hand, and return the accuracies and intervals as JSON values."""
-    import torch
-
+def trained(arch: Arch, data: Dataset, seconds: float, seed: int, end: Path) -> np.ndarray:
+    """Train a CNN for `seconds` of CPU time, weights into `end`; return the class of each test sample by its int8 network."""
     from tinynas.learning.module import module_of
     from tinynas.learning.train import Recipe, fit, on_cpu, save
     from tinynas.training_run import TrainingRun
 
-    torch.set_num_threads(1)
+    seen = data.part("train", "validation")
+    recipe = Recipe(1, BATCH, RATE, adam=True, weight_decay=DECAY, augmentation=AUGMENTATIONS[data.kind][0])
+    for epochs in (1, 2):  # the first loads libraries; the second is timed
+        start = time.process_time()
+        fit(module_of(arch), *seen, replace(recipe, epochs=epochs))
+        each = (time.process_time() - start) / epochs
+    module = fit(module_of(arch, seed), *seen, replace(recipe, epochs=max(2, round(seconds / each))), TrainingRun(seed))
+    save(on_cpu(module), end)
+    predicted = evaluate_int8(arch, end, data).predicted
+    assert predicted is not None, "it is a classifier"
+    return predicted
+
+
+def compared(name: str, folder: Path, minutes: float, seed: int) -> Line:
+    """Search a network for a set, train the CNNs by hand, and return the accuracies and intervals as JSON values."""
     task, data, space = read(name, folder)
     board = find("nrf52840")
     target = Target(board, api.limits_of(board, *LIMITS[task]))
     begin, before = time.perf_counter(), cpu_seconds()
     found = search(data, space, target, folder / f"search-{seed}", SearchOptions("halving", minutes, seed))
     took, used = time.perf_counter() - begin, cpu_seconds() - before
-    (labels, groups), seen = (data.part("test")[1], data.groups_of("test")), data.part("train", "validation")
+    (labels, groups), hands = (data.part("test")[1], data.groups_of("test")), by_hand(data)
     assert found.predicted is not None, "it is a classifier"
-    correct, rivals = found.predicted == labels, dict[str, tuple[float, tuple[float, float]]]()
-    for kind, arch in by_hand(data).items():
-        recipe = Recipe(1, BATCH, RATE, adam=True, weight_decay=DECAY, augmentation=AUGMENTATIONS[data.kind][0])
-        for epochs in (1, 2):  # the first loads libraries; the second is timed
-            start = time.process_time()
-            fit(module_of(arch), *seen, replace(recipe, epochs=epochs))
-            each = (time.process_time() - start) / epochs
-        epochs = max(2, round(used / 4 / each))
-        module = fit(module_of(arch, seed), *seen, replace(recipe, epochs=epochs), TrainingRun(seed))
-        save(on_cpu(module), end := folder / f"{kind.replace(' ', '-').replace(',', '')}-{seed}.pt")
-        hand = evaluate_int8(arch, end, data).predicted == labels
-        rivals[kind] = float(hand.mean()), paired_interval(correct, hand, groups)
+    correct = found.predicted == labels
+    with pool(SearchOptions().processes) as workers:
+        ends = [folder / f"hand-{number}-{seed}.pt" for number in range(len(hands))]
+        calls = [(arch, data, used / len(hands), seed, end) for arch, end in zip(hands.values(), ends, strict=True)]
+        predicted = workers.each(trained, calls)
+    right = {kind: each == labels for kind, each in zip(hands, predicted, strict=True)}
     return {
         "set": name,
         "seed": seed,
@@ -263,7 +270,7 @@ def compared(name: str, folder: Path, minutes: float, seed: int) -> Line:
         "seconds": took,
         "cpu_seconds": used,
         "in_time": took <= LATE * 60 * minutes,
-        "rivals": rivals,
+        "rivals": {kind: (float(each.mean()), paired_interval(correct, each, groups)) for kind, each in right.items()},
     }
 
 

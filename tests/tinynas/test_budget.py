@@ -13,7 +13,6 @@ import pytest
 from tinynas import budget as budgets
 from tinynas.arch import Arch
 from tinynas.budget import (
-    ALONE_SHARES,
     FEWEST_SAMPLED,
     FILE,
     FINALISTS,
@@ -60,41 +59,26 @@ def needed(budget: Budget, arch: Arch) -> float:
 def test_the_parts_of_a_search_take_no_longer_than_the_time_limit(minutes: float, workers: int, folds: int) -> None:
     machines = (300, 1.0), (3_000, 0.7), (20_000, 2.5)
     for samples, speed in machines if folds == 1 else machines[:2]:  # only few samples are divided into folds
-        budget = Budget(60 * minutes, workers, speed, samples, 64, folds, samples // 4, workers)
+        budget = Budget(60 * minutes, workers, speed, samples, 64, folds, samples // 4)
         for arch in filter(budget.is_trainable, archs(30)):
             # a rung with an odd number of candidates leaves a worker idle, but never for a whole rung
             assert needed(budget, arch) <= 1.15 * budget.seconds, (samples, speed, rungs(budget, arch))
 
 
 def test_most_of_the_time_is_training() -> None:
-    budget = Budget(300, 2, 1.0, 3_000, 64, sharing=2)
+    budget = Budget(300, 2, 1.0, 3_000, 64)
     arch = max(filter(budget.is_trainable, archs(30)), key=budget.step)
-    assert (
-        0.7 * budget.seconds < needed(budget, arch) - FIXED - budget.sampled * PLANNING / 2 < budget.seconds
-        and SHARES["final"] == 0.65
-    )
-    for shares in (SHARES, ALONE_SHARES, FOLDED_SHARES):
+    assert 0.7 * budget.seconds < needed(budget, arch) - FIXED - budget.sampled * PLANNING / 2 < budget.seconds
+    for shares in (SHARES, FOLDED_SHARES):
         assert sum(shares.values()) == pytest.approx(1) and shares.keys() == SHARES.keys()
 
 
 def test_the_needed_time_is_that_of_all_trainings_and_of_the_rest() -> None:
-    budget, arch = Budget(300, 2, 1.5, 640, 64, folds=4, validation=128, sharing=2), archs(1)[0]
+    budget, arch = Budget(300, 2, 1.5, 640, 64, folds=4, validation=128), archs(1)[0]
     rest = 1.5 * (FIXED + budget.sampled * PLANNING / 2)
     folded = 4 * (2 * 5 + 3 * 7 + 1 * 11) * 10 * budget.step(arch)  # rounds of two workers, epochs, steps
-    assert budget.needed([arch] * 6, 3, 5, [Rung(6, 7), Rung(2, 11)], 13) == pytest.approx(
-        rest + folded + 13 * 12 * budget.final_step(arch)
-    )
-
-
-def test_two_workers_need_more_than_half_of_the_time_for_a_final_training() -> None:
-    alone, both = (Budget(300, 2, 1.0, 3_000, 128, sharing=sharing) for sharing in (1, 2))
-    small, large = (arch_of(SPACE, choice(SPACE), 10) for choice in (smallest, largest))
-    for arch in (small, large):
-        assert alone.step(arch) < alone.final_step(arch), "each micro-batch has the time per layer"
-        assert both.final_step(arch) > alone.final_step(arch) / 2
-    assert both.final_step(large) < 0.6 * alone.step(large)
-    few = Budget(300, 2, 1.0, 400, 32)
-    assert few.final_step(small) == few.step(small), "small batches are not divided"
+    final = 13 * 12 * budget.step(arch)
+    assert budget.needed([arch] * 6, 3, 5, [Rung(6, 7), Rung(2, 11)], 13) == pytest.approx(rest + folded + final)
 
 
 def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
@@ -110,7 +94,7 @@ def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
 
 
 def test_networks_that_are_too_large_for_the_time_are_not_trainable() -> None:
-    budget = Budget(220, 2, 1.0, 20_000, 128, sharing=2)
+    budget = Budget(220, 2, 1.0, 20_000, 128)
     whole, least = (arch_of(SPACE, choice(SPACE), 10) for choice in (largest, smallest))
     assert budget.is_trainable(least) and not budget.is_trainable(whole)
     assert Budget(12_000, 2, 1.0, 20_000, 128).is_trainable(whole)

@@ -146,6 +146,9 @@ def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:
     less = list(flat_networks(space, target, 4, lambda arch: arch.stem < whole.stem))
     assert len(less) == 4 and all(arch.stem < whole.stem for arch, _ in less), "the next width"
     assert list(flat_networks(detectors((64, 64)), target, 4)) == []
+    large = Target(BOARD, api.limits_of(BOARD, ram="60k", flash="200k"), overhead=Overhead(500, 9000))
+    found = [len(list(flat_networks(small_images((side,)), large, 4))) for side in (16, 17)]
+    assert found == [4, 0], "in a photograph an object lies anywhere"
     tight = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="9500"), overhead=Overhead(500, 9000))
     assert len(list(flat_networks(space, tight, 4))) < 4, "a deep one has too many weights"
 

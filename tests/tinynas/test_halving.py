@@ -6,7 +6,6 @@ import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from tinynas.halving import Rung, Score, Trainings, batch_of, choose_recipe, cle
 from tinynas.space import arch_of, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.baselines import STRENGTHS
-from tinynas.training_run import Meeting
-from tinynas.workers import Workers, pool
+from tinynas.workers import Workers
 
 ARCH = arch_of(SPACE, smallest(SPACE), 2)
 SENSORS = halving.AUGMENTATIONS["sensors"]
@@ -337,55 +335,28 @@ def test_the_final_training_continues_on_training_and_validation_samples_and_is_
 ) -> None:
     train = Trained({5: 0.75})
     monkeypatch.setattr(halving, "train_one", train)
-    monkeypatch.setattr(halving, "train_shared", train)
-    monkeypatch.setattr(halving, "batch_of", lambda data: 64)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    many = trainings._replace(seed=5, recipe="sensors", folds=4, workers=Workers(at_once, 8, can_meet=True))
+    many = trainings._replace(seed=5, recipe="sensors", folds=4, workers=Workers(at_once, 8))
     record = train_finally(ARCH, before, 7, many)
-    first, second = train.calls[1:]
-    for rank, call in enumerate((first, second)):
-        assert call["epochs"] == 7 and call["recipe"] == "sensors"
-        assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
-        assert call["seed"] == 5 and call["meeting"] == Meeting(rank, 2, str(trainings.folder.resolve() / "meeting"))
+    (call,) = train.calls[1:]
+    assert call["epochs"] == 7 and call["recipe"] == "sensors" and call["folds"] == halving.FINAL and call["seed"] == 5
+    assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
-    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
+    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 2
 
 
-def test_only_workers_that_run_at_the_same_time_share_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    from tinynas.learning import train
-
-    assert [halving.micro_batches_of(batch) for batch in (16, 63, 64, 128)] == [1, 1, 2, 2]
-    both, one, apart = (Workers(at_once, count, can_meet) for count, can_meet in ((4, True), (1, True), (4, False)))
-    assert [halving.sharing(64, each) for each in (both, one, apart)] == [2, 1, 1] and halving.sharing(63, both) == 1
-    monkeypatch.setattr(train, "device", lambda: SimpleNamespace(type="cuda"))
-    assert halving.sharing(64, both) == 1
-
-
-def test_two_workers_train_the_same_weights_as_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_final_training_starts_from_the_weights_of_the_record(trainings: Trainings) -> None:
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    from tinynas.learning.train import thread_count
-
-    halving.save_data(waves(2_500), trainings.folder / "more" / halving.DATA)  # with few samples batches are small
-    trainings = trainings._replace(folder=trainings.folder / "more")
     data, start = str(trainings.folder / halving.DATA), trainings.folder / halving.WEIGHTS / "start.pt"
-    with thread_count(1):
-        start.parent.mkdir()
-        halving.train_one(to_json(ARCH), data, 1, 0, start=None, end=str(start))
+    halving.train_one(to_json(ARCH), data, 1, 0, start=None, end=str(start))
     before = {"rung": 0, "candidate": 0, "accuracy": 0.5, "weights": "weights/start.pt", "epochs": 2}
-    ends, scored, seen = list[dict[str, Any]](), list[str](), list[tuple[str, int, int]]()
-    for count in (1, 2):
-        (trainings.folder / halving.RESULTS).unlink(missing_ok=True)
-        seen.clear()
-        with pool(count) as together:
-            alike = trainings._replace(workers=together, progress=lambda *each: seen.append(each))
-            record = train_finally(ARCH, before, 2, alike)
-        ends.append(torch.load(trainings.folder / record["weights"], weights_only=True))
-        scored.append(seen[-1][0])
-        assert seen[-1][1:] == (2, 2) and not (trainings.folder / "meeting").exists()
-    assert len(ends[0]) > 10 and scored[0].startswith("final training")
-    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
-    first = torch.load(start, weights_only=True)
+    seen = list[tuple[str, int, int]]()
+    record = train_finally(ARCH, before, 2, trainings._replace(progress=lambda *each: seen.append(each)))
+    assert seen[0][0].startswith("final training") and seen[-1][1:] == (2, 2)
+    found, other = trainings.folder / record["weights"], trainings.folder / "other.pt"
+    halving.train_one(to_json(ARCH), data, 2, 0, start=str(start), end=str(other), folds=halving.FINAL)
+    ends, first = [torch.load(each, weights_only=True) for each in (found, other)], torch.load(start, weights_only=True)
+    assert len(first) > 10 and all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
     assert not any(torch.equal(value, first[name]) for name, value in ends[0].items() if value.ndim > 1)
 
 

@@ -29,7 +29,6 @@ from ..tasks.dataset import SCALE
 from ..training_run import UNSAVED, TrainingRun, unlogged
 from . import detection
 from .augment import AUGMENT, pasted
-from .team import Team
 
 EVALUATION_BATCH = 256
 GPU_BATCH = 640  # evaluation batch on a GPU: for a small network, smaller batches take as long
@@ -57,7 +56,6 @@ class Recipe:
     smoothing: float = 0.05  # label smoothing
     augmentation: str = "none"  # of the samples of a classifier, the name of a function of `augment.AUGMENT`
     cutmix: float = 0.0  # share of the steps of a classifier in which a part of another image is pasted into each image
-    micro_batches: int = 1  # of each batch; each is normalised separately, and the processes of a team share them
     head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
@@ -105,7 +103,7 @@ def fit(
     first = _resume(state, module, optimiser, schedule, generator)
     augment, saved = AUGMENT[recipe.augmentation], -math.inf
     compiled = torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module
-    losses = losses or _losses(compiled, recipe, generator, team)
+    losses = losses or _losses(compiled, recipe, generator)
     for epoch in range(first, recipe.epochs):
         module.train()
         sums = list[Tensor]()
@@ -132,7 +130,7 @@ def fit(
             optimiser.step()
             schedule.step()
             if run.after_step is not None and loss is not None:
-                run.after_step(epoch, recipe.micro_batches * loss.detach())
+                run.after_step(epoch, loss.detach())
         if checkpoint is not None and (team is None or team.rank == 0) and time.monotonic() >= saved + SAVE_EVERY_S:
             saved = time.monotonic()
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
@@ -157,33 +155,27 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
         yield loss
 
 
-def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator, team: Team | None) -> Losses:
-    """Return a function (samples, targets, step) that yields the losses of one training step, the default of `fit`.
+def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator) -> Losses:
+    """Return a function (samples, targets, step) that yields the loss of one training step, the default of `fit`.
 
-    It yields a loss per micro-batch, or None for another process's: label-smoothed cross-entropy, averaged by area with that of
-    pasted parts, or the detection loss. They add up to the loss of the batch.
+    It is the label-smoothed cross-entropy, averaged by area with that of pasted parts, or the detection loss.
     """
 
-    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
+    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
         others, own = targets, 1.0
         if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
             samples, order, own = pasted(samples, generator)
             others = targets[order]
-        chunks = (each.chunk(recipe.micro_batches) for each in (samples, targets, others))
-        for number, (images, target, other) in enumerate(zip(*chunks, strict=True)):
-            if team is not None and not team.evaluates(number):
-                yield None
-                continue
-            with mixed(images):
-                output = module(images)
-                if recipe.head is not None:
-                    loss = detection.loss(output.float(), target, recipe.head)
-                else:
-                    loss = functional.cross_entropy(output, target, label_smoothing=recipe.smoothing)
-                    if own < 1:
-                        pasted_loss = functional.cross_entropy(output, other, label_smoothing=recipe.smoothing)
-                        loss = own * loss + (1 - own) * pasted_loss
-            yield loss * len(images) / len(samples)
+        with mixed(samples):
+            output = module(samples)
+            if recipe.head is not None:
+                loss = detection.loss(output.float(), targets, recipe.head)
+            else:
+                loss = functional.cross_entropy(output, targets, label_smoothing=recipe.smoothing)
+                if own < 1:
+                    pasted_loss = functional.cross_entropy(output, others, label_smoothing=recipe.smoothing)
+                    loss = own * loss + (1 - own) * pasted_loss
+        yield loss
 
     return losses
 

@@ -15,7 +15,6 @@ from tinynas.arch import Arch, Group  # noqa: E402
 from tinynas.learning import train  # noqa: E402
 from tinynas.learning.augment import AUGMENT, pasted, shifted  # noqa: E402
 from tinynas.learning.module import module_of  # noqa: E402
-from tinynas.learning.team import Team  # noqa: E402
 from tinynas.learning.train import Recipe, accuracy, fit, rate_at, scores  # noqa: E402
 from tinynas.training_run import TrainingRun  # noqa: E402
 
@@ -132,7 +131,7 @@ def test_a_rectangle_of_another_image_is_pasted_into_each_image() -> None:
 def test_the_loss_of_a_mixed_image_is_that_of_both_classes_by_area(cutmix: float) -> None:
     logits, samples = torch.tensor([[2.0, -1.0, 0.0], [0.0, 1.0, 3.0]]), torch.rand(2, 1, 8, 8)
     targets, recipe = torch.tensor([0, 1]), Recipe(1, cutmix=cutmix, smoothing=0.1)
-    losses = train._losses(lambda x: logits, recipe, torch.Generator().manual_seed(1), None)
+    losses = train._losses(lambda x: logits, recipe, torch.Generator().manual_seed(1))
     (loss,) = losses(samples, targets, 0)
     each = -torch.log_softmax(logits, 1)
     wanted = torch.eye(3)[targets]
@@ -143,21 +142,6 @@ def test_the_loss_of_a_mixed_image_is_that_of_both_classes_by_area(cutmix: float
         assert order.tolist() == [1, 0] and 0.05 < own < 0.95
         wanted = own * wanted + (1 - own) * wanted[order]
     assert float(loss) == pytest.approx(float((each * (0.9 * wanted + 0.1 / 3)).sum(1).mean()))
-
-
-def test_the_losses_of_micro_batches_add_up_to_that_of_the_batch_and_are_shared() -> None:
-    """With five samples, the micro-batches have three and two."""
-    samples, targets = torch.rand(5, 1, 2, 2), torch.tensor([0, 1, 0, 0, 1])
-    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
-
-    def losses(micro_batches: int, team: Team | None = None) -> list[float | None]:
-        recipe, generator = Recipe(1, cutmix=1.0, micro_batches=micro_batches), torch.Generator().manual_seed(1)
-        found = train._losses(module, recipe, generator, team)(samples, targets, 0)
-        return [None if loss is None else float(loss.detach()) for loss in found]
-
-    (whole,), (first, second) = losses(1), losses(2)
-    assert first and second and first + second == pytest.approx(whole)
-    assert losses(2, Team(0, 2)) == [first, None] and losses(2, Team(1, 2)) == [None, second]
 
 
 def test_augmented_silence_stays_silent() -> None:
