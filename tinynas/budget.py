@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, prod
+from statistics import fmean
 
 from tinyweave.support.files import write_file
 from tinyweave.support.toolchain import cache_folder
 
 from .arch import Arch, blocks
 from .halving import Rung
-from .space import Choice, arch_of, small_images
+from .space import Family, arch_of, plain, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
@@ -30,21 +31,21 @@ FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MIN_FOLDED_STEPS = 500  # the same with several folds: after fewer steps, networks that learn fast look better than they are
 MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 10_000, 20_000  # of each training of this kind
-MIN_FINAL_STEPS = 2_300  # training steps of the final training; networks that are too large for them are no candidates
+MIN_FINAL_STEPS = 1_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
 
 # CPU seconds of one training step on the reference core: a Xeon with AVX-512, one thread, PyTorch 2.13
-PER_STEP = 3.4e-3  # whatever the network: augmentation, loss, optimiser
-PER_LAYER = 0.54e-3  # for each layer, whatever its size
-PER_ELEMENT = 7.5e-9  # for each element of a layer's output, for each sample
-PER_DEPTHWISE_MAC = 0.31e-9  # for each multiply-accumulate of a depthwise layer, for each sample
-PER_MAC = 0.056e-9  # for each multiply-accumulate of another layer, for each sample
-PER_INPUT = 15e-9  # for each element of the network's input, for each sample: its augmentation
+PER_STEP = 1.6e-3  # whatever the network: augmentation, loss, optimiser
+PER_LAYER = 0.55e-3  # for each layer, whatever its size
+PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
+PER_DEPTHWISE_MAC = 0.47e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+PER_MAC = 0.068e-9  # for each multiply-accumulate of another layer, for each sample
+PER_INPUT = 70e-9  # for each element of the network's input, for each sample: its augmentation
 MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
 FILE = "training_step.json"  # in the cache folder
-SAMPLES, STEPS, REPEATS = 64, 3, 5  # of the training that measures the machine; the fastest of the repeats counts
+SAMPLES, STEPS, REPEATS = 64, 6, 4  # of the training that measures the machine; the fastest of the repeats counts
 
 
 @dataclass(frozen=True)
@@ -154,27 +155,30 @@ def machine_factor(workers: Workers) -> float:
         known = float(json.loads(path.read_text())["factor"])
         if 0 < known < MOST_FACTOR:
             return known
-    factor: float = min(workers.each(_measured_factor, [()] * workers.count))
+    factor = round(fmean(workers.each(_measured_factor, [()] * workers.count)), 3)
     with suppress(OSError):
         write_file(path, json.dumps({"factor": factor}))
     return factor
 
 
 def _measured_factor() -> float:
-    """Train a small network for a few steps; return the measured CPU seconds divided by the predicted `step_seconds`."""
+    """Train two plain networks for a few steps; return the measured CPU seconds divided by the predicted `step_seconds`."""
     import numpy as np
 
     from .learning.module import module_of
     from .learning.train import Recipe, fit, thread_count
 
     space = small_images()
-    arch = arch_of(space, Choice(space.sizes[0], 1.0, tuple((((3, 2),) * 2) for _ in space.groups)), 10)
-    rng = np.random.default_rng(0)
-    values = rng.integers(-128, 128, (SAMPLES * STEPS, *arch.image), dtype=np.int8)
-    labels, module, times = rng.integers(0, 10, len(values)), module_of(arch), list[float]()
+    archs = [arch_of(space, plain(space, 1.0, 1, Family(full)), 10) for full in (False, True)]
+    rng, seconds = np.random.default_rng(0), 0.0
+    values = rng.integers(-128, 128, (SAMPLES * STEPS, *archs[0].image), dtype=np.int8)
+    labels = rng.integers(0, 10, len(values))
     with thread_count(1):
-        for _ in range(REPEATS):
-            begin = time.process_time()
-            fit(module, values, labels, Recipe(1, batch=SAMPLES, augmentation="images"))
-            times.append(time.process_time() - begin)
-    return round(min(times) / (STEPS * step_seconds(arch, SAMPLES)), 3)
+        for module in map(module_of, archs):
+            times = list[float]()
+            for _ in range(REPEATS):
+                begin = time.process_time()
+                fit(module, values, labels, Recipe(1, batch=SAMPLES, adam=True, augmentation="images"))
+                times.append(time.process_time() - begin)
+            seconds += min(times)
+    return seconds / (STEPS * sum(step_seconds(arch, SAMPLES) for arch in archs))

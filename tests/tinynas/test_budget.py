@@ -133,10 +133,10 @@ def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: 
         assert machine_factor(one_worker) == 3.5
 
 
-def test_the_slowdown_of_a_machine_is_that_of_its_fastest_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slowdown_of_a_machine_is_the_mean_of_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(Workers, "each", lambda *_: [3.0, 2.0, 4.0])
-    assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 3)) == 2
+    assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 3)) == 3
 
 
 def test_of_repeated_measurements_the_fastest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_of_repeated_measurements_the_fastest_counts(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(budgets, "time", SimpleNamespace(process_time=lambda: next(clock)))
         return budgets._measured_factor()
 
-    assert factor(4, 2, 5, 3, 6) == factor(2, 2, 2, 2, 2) == pytest.approx(2 * factor(1, 1, 1, 1, 1), rel=1e-3)
+    assert factor(4, 2, 5, 3, 6, 8, 1, 9) == pytest.approx(1.5 * factor(*[1] * 2 * budgets.REPEATS))
 
 
 def test_a_search_plans_some_networks_in_a_short_time_and_not_too_many_in_a_long_time() -> None:
@@ -168,5 +168,5 @@ def test_few_samples_are_trained_long_enough_to_tell_networks_apart() -> None:
         counts.append(found[0].candidates)
         first, last = (rung.epochs * budget.steps_per_epoch for rung in (found[0], found[-1]))
         assert len(found) == 1 or first >= MIN_FOLDED_STEPS - budget.steps_per_epoch
-        assert last <= MAX_RUNG_STEPS and (minutes < 20 or last > MAX_RUNG_STEPS / 2)
+        assert last <= MAX_RUNG_STEPS and (minutes < 60 or last > MAX_RUNG_STEPS / 2)
     assert counts == sorted(counts) and counts[0] < counts[-1]
