@@ -1,6 +1,7 @@
-"""Architectures: networks of inverted bottlenecks, described by a few numbers. In: an Arch, or JSON. Out: layers, counts; JSON.
+"""Architectures: networks described by a few numbers. In: an Arch, or JSON. Out: layers, counts; JSON.
 
-A convolution (the stem), groups of bottlenecks with equal output channels, a 1x1 convolution, a pooling and a classifier.
+A convolution (the stem), groups of inverted bottlenecks, or full convolutions, with equal output channels, a 1x1 convolution, a
+pooling and a classifier.
 Kernels of an input of one row, a signal, have one row. `linear` and `nearest` networks have no convolutions. Sources:
 MobileNetV2 (arXiv 1801.04381); genes per block as in TinyNAS (arXiv 2007.10319); squeeze and excitation and hard-swish as in
 MobileNetV3 (arXiv 1905.02244).
@@ -50,7 +51,7 @@ class Group:
     width: int  # output channels of each bottleneck
     stride: int  # of the first bottleneck
     kernels: tuple[int, ...]  # per bottleneck; kernel 1 means no depthwise layer, so no stride
-    expansions: tuple[int, ...]  # factor on the channels, per bottleneck; 1 means no expansion layer
+    expansions: tuple[int, ...]  # factor on the channels, per bottleneck; 1: no expansion; 0: a full convolution instead
     squeeze: int = 0  # squeeze-and-excite reduction of the channels before each projection; 0 for none
     activation: str = ACTIVATIONS[0]  # after all layers except projections
 
@@ -158,6 +159,10 @@ def blocks(arch: Arch) -> list[Block]:
             before = sequence[-1].layers[-1]
             size, widths = (before.h_out, before.w_out), (before.c_out, before.c_out * expansion, group.width)
             step = 1 if index else group.stride
+            if not expansion:
+                full = convolution(size, before.c_out, group.width, (kernel, kernel), (step, step))
+                sequence.append(Block((full,), activation=group.activation))
+                continue
             sequence.append(bottleneck(size, widths, kernel, step, squeeze=group.squeeze, activation=group.activation))
     before = sequence[-1].layers[-1]
     size = before.h_out, before.w_out
@@ -248,7 +253,7 @@ def verify(arch: Arch) -> Arch:
             raise CompileError(f"architecture: {where} has {counts}", "give one of each per block, for at least one block")
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
             _kernel(f"{where}.kernels[{index}]", kernel)
-            _number(f"{where}.expansions[{index}]", expansion)
+            _number(f"{where}.expansions[{index}]", expansion, lower_bound=0)
         _number(f"{where}.squeeze", group.squeeze, lower_bound=0)
         _one_of(f"{where}.activation", group.activation, ACTIVATIONS)
         if group.stride > 1 and group.kernels[0] == 1:

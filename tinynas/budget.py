@@ -1,6 +1,6 @@
 """Divide the time limit of a search by successive halving. In: a time limit, the samples, networks. Out: counts and epochs.
 
-SHARES and FOLDED_SHARES divide the time. With little time fewer networks are tried, so that each candidate beyond FINALISTS has
+SHARES and others divide the time. With little time fewer networks are tried, so that each candidate beyond FINALISTS has
 about MIN_STEPS steps in the first rung; with several folds candidates are trained nearly as long as the best. Times are
 predictions for a reference core, times the speed of this machine, measured once, so equal searches on one machine train equal
 networks, even if it is busy.
@@ -14,37 +14,38 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, prod
+from statistics import fmean
 
 from tinyweave.support.files import write_file
 from tinyweave.support.toolchain import cache_folder
 
 from .arch import Arch, blocks
-from .halving import Rung, micro_batches_of
-from .space import Choice, arch_of, small_images
+from .halving import Rung
+from .space import Family, arch_of, plain, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
-SHARES = {"planning": 0.08, "trial": 0.08, "halving": 0.14, "final": 0.7}  # of the other seconds
-FOLDED_SHARES = {"planning": 0.05, "trial": 0.2, "halving": 0.5, "final": 0.25}  # the same with several folds
+SHARES = {"planning": 0.05, "trial": 0.12, "halving": 0.38, "final": 0.45}  # of the other seconds
+FOLDED_SHARES = {"planning": 0.04, "trial": 0.14, "halving": 0.5, "final": 0.32}  # with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
-MIN_FOLDED_STEPS = 1_500  # the same with several folds: after fewer steps, networks that learn fast look better than they are
-MIN_TRIAL_STEPS = 400  # of each training of a trial with several folds
+MIN_FOLDED_STEPS = 500  # the same with several folds: after fewer steps, networks that learn fast look better than they are
 MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 10_000, 20_000  # of each training of this kind
-MIN_FINAL_STEPS = 2_300  # training steps of the final training; networks that are too large for them are no candidates
+MIN_FINAL_STEPS = 1_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
 
 # CPU seconds of one training step on the reference core: a Xeon with AVX-512, one thread, PyTorch 2.13
-PER_LAYER = 0.38e-3  # for each layer, whatever its size
+PER_STEP = 1.6e-3  # whatever the network: augmentation, loss, optimiser
+PER_LAYER = 0.55e-3  # for each layer, whatever its size
 PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
-PER_DEPTHWISE_MAC = 0.7e-9  # for each multiply-accumulate of a depthwise layer, for each sample
-EXCHANGE = 5e-3  # if several workers share it: they wait for each other and send their gradients
-PER_INPUT = 30e-9  # for each element of the network's input, for each sample: its augmentation
+PER_DEPTHWISE_MAC = 0.47e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+PER_MAC = 0.068e-9  # for each multiply-accumulate of another layer, for each sample
+PER_INPUT = 70e-9  # for each element of the network's input, for each sample: its augmentation
 MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
-FILE = "training_speed.json"  # in the cache folder
-SAMPLES, STEPS, REPEATS = 64, 3, 5  # of the training that measures the machine; the fastest of the repeats counts
+FILE = "training_step.json"  # in the cache folder
+SAMPLES, STEPS, REPEATS = 64, 6, 4  # of the training that measures the machine; the fastest of the repeats counts
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,10 @@ class Budget:
     batch: int  # samples per step
     folds: int = 1  # trainings of a candidate, see `halving.folds_of`
     validation: int = 0  # samples for validation, which only the final training sees, too
-    sharing: int = 1  # workers that share the final training
 
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
-        shares = SHARES if self.folds == 1 else FOLDED_SHARES
+        shares = FOLDED_SHARES if self.folds > 1 else SHARES
         return shares[name] * max(self.seconds - FIXED * self.slowdown, 0.3 * self.seconds)
 
     @property
@@ -74,16 +74,6 @@ class Budget:
         """Predict the seconds of one training step of a network, on one worker."""
         return self.slowdown * step_seconds(arch, self.batch)
 
-    def final_step(self, arch: Arch) -> float:
-        """Predict the seconds of one step of the final training of a network, whose workers share each batch."""
-        count = micro_batches_of(self.batch)
-        seconds = step_seconds(arch, self.batch // count) * count / self.sharing
-        if self.sharing > 1:
-            seconds += EXCHANGE + PER_INPUT * prod(arch.image) * self.batch * (
-                1 - 1 / self.sharing
-            )  # all augment the whole batch
-        return self.slowdown * seconds
-
     @property
     def sampled(self) -> int:
         """Return how many sampled networks to plan, in order to find candidates that fit the device."""
@@ -91,53 +81,57 @@ class Budget:
         return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
     def is_trainable(self, arch: Arch) -> bool:
-        """Return whether there is time for MIN_FINAL_STEPS final steps, and for a trial of three augmentations."""
+        """Return whether there is time for MIN_FINAL_STEPS final steps, and for a trial of three recipes."""
         trial = ceil(3 / self.workers) * self.folds * self.steps_per_epoch * self.step(arch)
         return self.share("final") / self.step(arch) >= MIN_FINAL_STEPS and trial <= 1.5 * self.share("trial")
 
-    def tried(self, arch: Arch, augmentations: int) -> int:
-        """Return how many networks like `arch` can be trained with each of `augmentations`: at least 1, and 1 with one fold."""
-        trainings = self._trial_steps(arch, 1) / MIN_TRIAL_STEPS
-        return max(1, int(trainings / augmentations)) if self.folds > 1 else 1
-
     def trial_epochs(self, arch: Arch, trials: int) -> int:
-        """Return the number of epochs of each training in `trials` trials of `arch`, which compare augmentations."""
+        """Return the number of epochs of each training in `trials` trials of `arch`, which compare recipes."""
         return self._epochs(min(self._trial_steps(arch, ceil(trials / self.workers) * self.workers), MAX_TRIAL_STEPS))
 
     def _trial_steps(self, arch: Arch, trials: int) -> float:
         """Return the steps of each training of `arch` in a trial for which there is time if there are `trials` of them."""
         return self.share("trial") * self.workers / trials / self.folds / self.step(arch)
 
-    def rungs(self, arch: Arch) -> tuple[Rung, ...]:
-        """Return the rungs of successive halving for candidates about as large as `arch`.
+    def rungs(self, archs: Sequence[Arch]) -> tuple[Rung, ...]:
+        """Return the rungs of successive halving for candidates `archs`, in order of preference.
 
         There is time for MIN_STEPS (MIN_FOLDED_STEPS) steps in the first rung, of at most MOST_CANDIDATES. Rungs take about the
-        same time, up to MAX_RUNG_STEPS. The last has FINALISTS candidates.
+        same time, up to MAX_RUNG_STEPS; the survivors of the first may be the slowest. The last has FINALISTS candidates.
         """
-        steps = self.share("halving") * self.workers / self.step(arch) / self.folds
+        seconds = self.share("halving") * self.workers / self.folds
         least = MIN_STEPS if self.folds == 1 else MIN_FOLDED_STEPS
-        for first in range(MOST_CANDIDATES, FINALISTS, -1):
+        steps = list(map(self.step, archs))
+        for first in range(min(MOST_CANDIDATES, len(archs)), FINALISTS, -1):
             counts = [first]
             while counts[-1] > FINALISTS:
                 counts.append(max(FINALISTS, ceil(counts[-1] * KEPT)))
-            if (each := steps / len(counts)) >= least * first:
-                return tuple(Rung(count, self._epochs(min(each / count, MAX_RUNG_STEPS))) for count in counts)
-        return (Rung(FINALISTS, self._epochs(steps / FINALISTS)),)
+            each = seconds / len(counts)
+            if each >= least * sum(steps[:first]):
+                took = [sum(steps[:first]), *(count * max(steps[:first]) for count in counts[1:])]
+                return tuple(
+                    Rung(n, self._epochs(min(each / all_of, MAX_RUNG_STEPS))) for n, all_of in zip(counts, took, strict=True)
+                )
+        return (Rung(FINALISTS, self._epochs(min(seconds / FINALISTS / max(steps[:FINALISTS]), MAX_RUNG_STEPS))),)
 
     def final_epochs(self, arch: Arch) -> int:
         """Return the epochs of the final training of a network."""
-        return self._epochs(min(self.share("final") / self.final_step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
+        return self._epochs(min(self.share("final") / self.step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
 
-    def needed(self, arch: Arch, trials: int, trial_epochs: int, rungs: Sequence[Rung], final_epochs: int) -> float:
-        """Predict the seconds of wall-clock time of a search of networks like `arch` on this machine while idle.
+    def needed(self, archs: Sequence[Arch], trials: int, trial_epochs: int, rungs: Sequence[Rung], final_epochs: int) -> float:
+        """Predict the seconds of wall-clock time of a search with the candidates `archs` on this machine while idle.
 
-        `trials` trainings of `trial_epochs` compare augmentations.
+        `trials` trainings of `trial_epochs`, of networks like the first, compare recipes. The first is trained finally.
         """
-        rounds = ceil(trials / self.workers) * trial_epochs
-        rounds += sum(ceil(rung.candidates / self.workers) * rung.epochs for rung in rungs)
-        final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * self.final_step(arch)
+        steps = list(map(self.step, archs))
+        epoch = self.steps_per_epoch * steps[0]
+        training = ceil(trials / self.workers) * trial_epochs * epoch
+        for rung in rungs:
+            largest = sorted(steps[: rungs[0].candidates], reverse=True)[: rung.candidates]
+            training += rung.epochs * self.steps_per_epoch * max(sum(largest) / self.workers, largest[0])
+        final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * steps[0]
         fixed = self.slowdown * (FIXED + self.sampled * PLANNING / self.workers)
-        return fixed + self.folds * rounds * self.steps_per_epoch * self.step(arch) + final
+        return fixed + self.folds * training + final
 
     def _epochs(self, steps: float, samples: int | None = None) -> int:
         """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""
@@ -148,9 +142,10 @@ class Budget:
 def step_seconds(arch: Arch, batch: int) -> float:
     """Predict the CPU seconds of one training step of a network on the reference core, for a batch of samples."""
     layers = [layer for block in blocks(arch) for layer in block.layers]
-    elements, depthwise = sum(layer.out_bytes for layer in layers), sum(layer.macs for layer in layers if layer.depthwise)
-    per_sample = PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise + PER_INPUT * prod(arch.image)
-    return PER_LAYER * len(layers) + batch * per_sample
+    elements, all_macs = sum(layer.out_bytes for layer in layers), sum(layer.macs for layer in layers)
+    depthwise = sum(layer.macs for layer in layers if layer.depthwise)
+    per_sample = PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise + PER_MAC * (all_macs - depthwise)
+    return PER_STEP + PER_LAYER * len(layers) + batch * (per_sample + PER_INPUT * prod(arch.image))
 
 
 def machine_factor(workers: Workers) -> float:
@@ -160,27 +155,30 @@ def machine_factor(workers: Workers) -> float:
         known = float(json.loads(path.read_text())["factor"])
         if 0 < known < MOST_FACTOR:
             return known
-    factor: float = min(workers.each(_measured_factor, [()] * workers.count))
+    factor = round(fmean(workers.each(_measured_factor, [()] * workers.count)), 3)
     with suppress(OSError):
         write_file(path, json.dumps({"factor": factor}))
     return factor
 
 
 def _measured_factor() -> float:
-    """Train a small network for a few steps; return the measured CPU seconds divided by the predicted `step_seconds`."""
+    """Train two plain networks for a few steps; return the measured CPU seconds divided by the predicted `step_seconds`."""
     import numpy as np
 
     from .learning.module import module_of
     from .learning.train import Recipe, fit, thread_count
 
     space = small_images()
-    arch = arch_of(space, Choice(space.sizes[0], 1.0, tuple((((3, 2),) * 2) for _ in space.groups)), 10)
-    rng = np.random.default_rng(0)
-    values = rng.integers(-128, 128, (SAMPLES * STEPS, *arch.image), dtype=np.int8)
-    labels, module, times = rng.integers(0, 10, len(values)), module_of(arch), list[float]()
+    archs = [arch_of(space, plain(space, 1.0, 1, Family(full)), 10) for full in (False, True)]
+    rng, seconds = np.random.default_rng(0), 0.0
+    values = rng.integers(-128, 128, (SAMPLES * STEPS, *archs[0].image), dtype=np.int8)
+    labels = rng.integers(0, 10, len(values))
     with thread_count(1):
-        for _ in range(REPEATS):
-            begin = time.process_time()
-            fit(module, values, labels, Recipe(1, batch=SAMPLES, augmentation="images"))
-            times.append(time.process_time() - begin)
-    return round(min(times) / (STEPS * step_seconds(arch, SAMPLES)), 3)
+        for module in map(module_of, archs):
+            times = list[float]()
+            for _ in range(REPEATS):
+                begin = time.process_time()
+                fit(module, values, labels, Recipe(1, batch=SAMPLES, adam=True, augmentation="images"))
+                times.append(time.process_time() - begin)
+            seconds += min(times)
+    return seconds / (STEPS * sum(step_seconds(arch, SAMPLES) for arch in archs))

@@ -1,7 +1,7 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
-`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits; `pooled_network` the same with
-another pooling; `flat_networks` its first layers and a classifier of the whole map. `fitted_networks` need no training.
+`first_network` is what an engineer would try first: a plain network of a family, as wide as fits, such as 3x3 bottlenecks;
+`flat_networks` are the first layers of one and a classifier of the whole map. `fitted_networks` need no training.
 `sample_fitting` draws others at random and ranks them.
 """
 
@@ -23,7 +23,7 @@ from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .search_options import FEW_FIT
-from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
+from .space import PLAIN, Choice, Family, SearchSpace, arch_of, mutate, plain, sample, smallest
 from .tasks.dataset import Dataset
 from .tasks.evaluation.baselines import features_size
 
@@ -32,6 +32,7 @@ MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
 NARROWER = (1.0, 15 / 16, 14 / 16)  # factors on the width of the first network, tried until it fits as built
 LEAST_SHARE = 0.1  # of a space's networks; if fewer fit, the search says so
+FLAT_SIDE = 16  # samples with more rows and more columns are not classified without pooling
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
 MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
 
@@ -50,50 +51,50 @@ class Sampling(NamedTuple):
 DEFAULTS = Sampling()
 
 
+def always(_: Arch) -> bool:
+    """Return True: any network can be trained, or fits."""
+    return True
+
+
 def first_network(
     space: SearchSpace,
     target: Target,
     classes: int,
-    is_trainable: Callable[[Arch], bool] = lambda _: True,
-    fits: Callable[[Arch], bool] = lambda _: True,
+    is_trainable: Callable[[Arch], bool] = always,
+    family: Family = PLAIN,
+    *,
+    fits: Callable[[Arch], bool] = always,
 ) -> Candidate | None:
-    """Return the plain network with the most multiply-accumulates that fits the target, with its costs; None if none fits.
+    """Return the plain network of a family with the most multiply-accumulates that fits the target, with its costs, or None.
 
-    Plain networks (`space.plain`) have 1 to 3 bottlenecks per group. `fits` says whether a network that fits by estimate fits
-    as built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
+    Plain networks (`space.plain`) have 1 to 3 blocks per group. `fits` says whether a network that fits by estimate fits as
+    built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
     """
     choices = {
-        arch_of(space, plain(space, width, depth), classes): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
+        arch_of(space, plain(space, width, depth, family), classes): (width, depth)
+        for width, depth in product(space.widths, (1, 2, 3))
     }
     for arch in sorted(choices, key=lambda arch: (-macs(arch), arch.groups[0].width)):
         if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
             width, depth = choices[arch]
             for factor in NARROWER:
-                less = arch_of(space, plain(space, factor * width, depth), classes)
+                less = arch_of(space, plain(space, factor * width, depth, family), classes)
                 if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
                     return less, cost
     return None
 
 
-def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[Candidate]:
-    """Yield `arch` with the last pooling of its space, if it is another and fits, with its costs.
-
-    For small inputs that adds the maximum of each channel, for short events that the mean of a long signal hides.
-    """
-    other = replace(arch, pooling=space.poolings[-1])
-    if other != arch and (cost := quick_costs(target, other)) is not None and cost.fit:
-        yield other, cost
-
-
 def flat_networks(
-    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
+    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = always
 ) -> Iterator[Candidate]:
-    """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors.
+    """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors and large samples.
 
-    Their classifier knows where in the map a value lies, such as the hour of a day. They have the stem and 0, 1, ... groups of
-    one bottleneck, each the widest that fits, up to width 1. `is_trainable` says whether there is time to train a network.
+    Their classifier knows where in the map a value lies, such as the hour of a day, or a stroke of a digit of 8 x 8 pixels. In
+    a photograph the object lies anywhere. They have the stem and 0, 1, ... groups of one bottleneck, each the widest that fits,
+    up to width 1. `is_trainable` says whether there is time to train a network.
     """
-    for depth in range(0 if space.anchors else len(space.groups) + 1):
+    is_large = min(max(space.sizes)) > FLAT_SIDE
+    for depth in range(0 if space.anchors or is_large else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
             whole = arch_of(space, plain(space, width, 1), classes)
             arch = replace(whole, groups=whole.groups[:depth], last=0, pooling="none")

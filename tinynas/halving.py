@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, product
-from math import sqrt
+from itertools import islice
+from math import ceil, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +30,7 @@ from . import journal
 from .arch import Arch, is_fitted
 from .tasks.boxes import Head, head_of
 from .tasks.dataset import PARTS, Dataset, sized
-from .training_run import Meeting, TrainingRun
+from .training_run import TrainingRun
 from .workers import POLL_S, Workers
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
 FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
-MICRO_BATCHES, SHARED_BATCH = 2, 64  # micro-batches per batch of the final training; smallest batch that is divided
 STEPS = 8  # steps of the training that is timed
-FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
-RESULTS, TRIALS, WEIGHTS, DATA, MEETING = "results.jsonl", "trials.jsonl", "weights", "data", "meeting"
+FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation, on at most this many folds
+RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
     "sounds": ("sounds", "none"),
     "sensors": ("sensors_shifted", "sensors", "none"),
 }
+SGD = "-sgd"  # at the end of the name of a recipe that trains by SGD; others train by AdamW
 CUTMIX = 0.5  # share of the steps of a long training of an image classifier that paste parts of other images
 CUTMIX_FROM = 300_000  # samples, counted in each epoch anew, that such a training sees at least
 CUTMIX_DECAY = 5e-4  # weight decay of trainings with CutMix
@@ -106,20 +106,24 @@ def is_folded(kind: str, validation: int) -> bool:
 
 
 def folds_of(data: Dataset) -> int:
-    """Return FOLDS if the data set needs cross-validation and each class has FOLDS samples, or groups of them, else 1."""
+    """Return on how many of FOLDS folds a network is cross-validated: as many as have FEW samples, but 2 to FOLDS.
+
+    Return 1, for no cross-validation, if the validation part suffices, or a class has fewer than FOLDS samples, or groups.
+    """
     if not is_folded(data.kind, data.counts()["validation"]):
         return 1
     known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
     groups = np.arange(len(data.parts)) if data.groups is None else data.groups
     fewest = min(len(np.unique(groups[known & (data.labels == label)])) for label in range(len(data.classes)))
-    return FOLDS if fewest >= FOLDS else 1
+    return min(max(2, ceil(FEW * FOLDS / known.sum())), FOLDS) if fewest >= FOLDS else 1
 
 
 def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
     """Return the (values, labels) of each training and of the samples that judge it.
 
-    With one fold these are the training part and the validation part. With more, both together are divided into folds of about
-    equal classes, without a group in two, of which one judges. With FINAL, one training sees both, so validation is not fair.
+    With one fold these are the training part and the validation part. With more, both together are divided into FOLDS of about
+    equal classes, without a group in two; each of the first `folds` judges a training on the others. With FINAL, one training
+    sees both, so validation is not fair.
     """
     if folds in (1, FINAL):
         return [(data.part(*(SEEN if folds == FINAL else TRAIN)), data.part("validation"))]
@@ -128,8 +132,8 @@ def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
     known = np.flatnonzero(np.isin(data.parts, list(map(PARTS.index, SEEN))))
     values, labels = data.values[known], data.labels[known]
     groups = known if data.groups is None else data.groups[known]
-    divided = StratifiedGroupKFold(folds, shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
-    return [((values[seen], labels[seen]), (values[unseen], labels[unseen])) for seen, unseen in divided]
+    divided = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
+    return [((values[seen], labels[seen]), (values[unseen], labels[unseen])) for seen, unseen in islice(divided, folds)]
 
 
 def train_one(
@@ -140,19 +144,19 @@ def train_one(
     *,
     start: str | None,
     end: str,
-    augmentation: str | None = None,
+    recipe: str | None = None,
     folds: int = 1,
 ) -> Score:
     """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
 
     An interrupted training resumes from its last checkpoint; an interrupted cross-validation begins again. The weights of a
-    fitted network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no augmentation.
+    fitted network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no recipe.
 
     Args:
         arch: The architecture as JSON.
         folder: Folder of the data set, as `save_data` wrote it.
         start: File of initial weights; None for random weights.
-        augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the strongest one for the kind of samples.
+        recipe: Name of the recipe, one of `recipes_of`; None for the first.
         folds: Number of trainings; with more than one the network is cross-validated, and the weights are those of the last
             training. Or FINAL, to train once on all samples but those for test.
     """
@@ -173,42 +177,12 @@ def train_one(
         else:
             if start is not None:
                 module.load_state_dict(torch.load(start, weights_only=True))
-            fit(module, *seen, recipe_of(data, epochs, len(seen[0]), augmentation), run)
+            fit(module, *seen, recipe_of(data, epochs, len(seen[0]), recipe), run)
         outputs.append(scores(module, values))
         targets.append(labels)
     save(on_cpu(module), Path(end))
     checkpoint.unlink(missing_ok=True)
     return _score(np.concatenate(outputs), np.concatenate(targets), head)
-
-
-def train_shared(
-    arch: str, folder: str, epochs: int, seed: int, *, start: str, end: str, augmentation: str | None, meeting: Meeting
-) -> None:
-    """Train one network on the parts SEEN, in processes that share each batch; the first writes the weights to a file.
-
-    Each process calls this function, and they meet at `meeting`; the weights do not depend on their number. An interrupted
-    training resumes from its last checkpoint. Batch normalisation is recalibrated at the end. Other arguments are as for
-    `train_one`.
-    """
-    import torch
-
-    from .learning.module import module_of
-    from .learning.supernet import recalibrate
-    from .learning.team import met
-    from .learning.train import fit, on_cpu, save
-
-    architecture = archs.from_json(arch)
-    data, checkpoint = sized(load_data(Path(folder)), architecture.image[:2]), Path(f"{end}.epoch")
-    values, labels = data.part(*SEEN)
-    recipe = replace(recipe_of(data, epochs, len(values), augmentation), micro_batches=micro_batches_of(batch_of(data)))
-    note = None if meeting.rank else _noting(state_file(Path(end)), 0)
-    module = module_of(architecture)
-    module.load_state_dict(torch.load(start, weights_only=True))
-    with met(*meeting) as team:
-        fit(module, values, labels, recipe, TrainingRun(seed, checkpoint, team, after_step=note))
-    if not meeting.rank:
-        save(on_cpu(recalibrate(module, values)), Path(end))
-        checkpoint.unlink(missing_ok=True)
 
 
 def state_file(end: Path) -> Path:
@@ -249,23 +223,31 @@ def batch_for(kind: str, samples: int) -> int:
     return min(most, max(16, (1 << (samples // 20).bit_length()) // 2))
 
 
-def augmentations_of(data: Dataset) -> tuple[str, ...]:
-    """Return the names of the augmentations for a data set (`augment.AUGMENT`), the strongest first."""
-    return AUGMENTATIONS.get(data.kind, ("none",))
+def recipes_of(data: Dataset) -> tuple[str, ...]:
+    """Return the names of the recipes to compare for a data set.
 
-
-def recipe_of(data: Dataset, epochs: int, samples: int, augmentation: str | None = None) -> Recipe:
-    """Return the hyperparameters of a training of which an epoch sees `samples` samples.
-
-    A long training of an image classifier uses CutMix and a larger weight decay, or it would learn the samples by heart. An
-    `augmentation` of None is the strongest one.
+    They are AdamW with each augmentation (`augment.AUGMENT`), the strongest first, then SGD with the strongest. Detectors are
+    trained by SGD.
     """
-    from .learning.train import Recipe
+    names = AUGMENTATIONS.get(data.kind)
+    return (*names, f"{names[0]}{SGD}") if names else (f"none{SGD}",)
 
-    augmentation = augmentation or augmentations_of(data)[0]
-    recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation, head=head_of(data))
+
+def recipe_of(data: Dataset, epochs: int, samples: int, name: str | None = None) -> Recipe:
+    """Return the hyperparameters of a training of which an epoch sees `samples` samples; `name` is one of `recipes_of`.
+
+    A long training of an image classifier uses CutMix, and with SGD a larger weight decay, or it would learn the samples by
+    heart. A name of None is the first.
+    """
+    from .learning.train import ADAM_DECAY, ADAM_RATE, Recipe
+
+    name = name or recipes_of(data)[0]
+    recipe = Recipe(epochs, batch=batch_of(data), augmentation=name.removesuffix(SGD), head=head_of(data))
+    is_adam = not name.endswith(SGD)
+    if is_adam:
+        recipe = replace(recipe, adam=True, rate=ADAM_RATE, weight_decay=ADAM_DECAY)
     if data.kind == "images" and epochs * samples >= CUTMIX_FROM:
-        return replace(recipe, cutmix=CUTMIX, weight_decay=CUTMIX_DECAY)
+        return replace(recipe, cutmix=CUTMIX, weight_decay=ADAM_DECAY if is_adam else CUTMIX_DECAY)
     return recipe
 
 
@@ -297,7 +279,7 @@ class Trainings(NamedTuple):
     folder: Path  # of the run, with the data set in its subfolder `data`
     workers: Workers  # execute the trainings
     seed: int = 0  # base of the seeds
-    augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
+    recipe: str | None = None  # its name; None for the first for the kind of samples
     folds: int = 1  # of a cross-validation, 1 for none; or FINAL
     progress: Progress = silent  # called before and after each training, and twice per second
 
@@ -324,7 +306,7 @@ class Trainings(NamedTuple):
             self.seed + seed,
             start=None if start is None or self.folds > 1 else str(start.resolve()),
             end=str(place / end),
-            augmentation=self.augmentation,
+            recipe=self.recipe,
             folds=self.folds,
         )
 
@@ -356,39 +338,39 @@ class Trainings(NamedTuple):
         return max(1, self.folds)
 
 
-def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
-    """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
+def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: Trainings) -> str:
+    """Train a network once with each recipe of `names` (`recipes_of`); return the one to use.
 
-    With cross-validation these are the pair of least loss. Otherwise there is one network, and the augmentation is the first of
-    `names` (strongest first) that is not `clearly_worse_below` the best, as short trainings favour weak ones. Recorded
-    trainings are not repeated.
+    The optimiser is that of less loss with the first augmentation. With cross-validation the augmentation is that of least
+    loss. Otherwise it is the first that is not `clearly_worse_below` the best, as short trainings favour weak ones, which come
+    later. Recorded trainings are not repeated.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
-    done = {(each["network"], each["augmentation"]): each for each in journal.entries(folder / TRIALS)}
-    trials = list(product(range(len(networks)), names))
-    missing = [trial for trial in trials if trial not in done or not (folder / trial_file(*trial)).is_file()]
-    calls = [
-        trainings._replace(augmentation=name).call(networks[number], epochs, trial_file(number, name))
-        for number, name in missing
-    ]
+    done = {each["recipe"]: each for each in journal.entries(folder / TRIALS)}
+    missing = [name for name in names if name not in done or not (folder / trial_file(name)).is_file()]
+    calls = [trainings._replace(recipe=name).call(network, epochs, trial_file(name)) for name in missing]
     each_epochs = epochs * trainings.trained_times
 
     def report(running: int, loss: str = "") -> None:
-        words = f"augmentations{loss}{_best(done.values())}"
-        progress(words, len(done) * each_epochs + running, len(trials) * each_epochs)
+        words = f"recipes{loss}{_best(done.values())}"
+        progress(words, len(done) * each_epochs + running, len(names) * each_epochs)
 
     report(0)
-    for index, score in trainings.as_they_end(calls, [trial_file(*trial) for trial in missing], report):
-        number, name = missing[index]
-        done[number, name] = {"network": number, "augmentation": name, **score._asdict(), "epochs": epochs}
-        journal.append(folder / TRIALS, done[number, name])
+    for index, score in trainings.as_they_end(calls, list(map(trial_file, missing)), report):
+        name = missing[index]
+        done[name] = {"recipe": name, **score._asdict(), "epochs": epochs}
+        journal.append(folder / TRIALS, done[name])
+    augmentations = [name for name in names if not name.endswith(SGD)]
+    if not augmentations:
+        return names[0]
+    by_sgd = done.get(f"{augmentations[0]}{SGD}")
+    optimiser = SGD if by_sgd is not None and by_sgd["loss"] < done[augmentations[0]]["loss"] else ""
     if trainings.folds > 1:
-        return min(trials, key=lambda trial: done[trial]["loss"])
-    least = clearly_worse_below(
-        max(done[trial]["accuracy"] for trial in trials), load_data(folder / DATA).counts()["validation"]
-    )
-    return next(trial for trial in trials if done[trial]["accuracy"] >= least)
+        return min(augmentations, key=lambda name: done[name]["loss"]) + optimiser
+    best, counts = max(done[name]["accuracy"] for name in augmentations), load_data(folder / DATA).counts()
+    least = clearly_worse_below(best, counts["validation"])
+    return next(name for name in augmentations if done[name]["accuracy"] >= least) + optimiser
 
 
 def _best(records: Iterable[dict[str, Any]]) -> str:
@@ -397,9 +379,9 @@ def _best(records: Iterable[dict[str, Any]]) -> str:
     return "" if best is None else f", best {100 * best:.1f} %"
 
 
-def trial_file(number: int, augmentation: str) -> str:
-    """Return the file of the weights of a network that was trained to try an augmentation, relative to the run's folder."""
-    return f"{WEIGHTS}/trial-{number}-{augmentation}.pt"
+def trial_file(recipe: str) -> str:
+    """Return the file of the weights of the network that was trained to try a recipe, relative to the run's folder."""
+    return f"{WEIGHTS}/trial-{recipe}.pt"
 
 
 def best_candidates(records: Sequence[dict[str, Any]], folds: int, expenses: Sequence[float] = ()) -> list[dict[str, Any]]:
@@ -512,49 +494,24 @@ def successive_halving(
 def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
     """Train the network of the record `best` on training and validation samples; return a record with the accuracy before.
 
-    Workers that can meet share the training (`train_shared`). A recorded final training is not repeated.
+    It continues from the weights of the record. A recorded final training is not repeated.
     """
     folder, number, done = trainings.folder, best["rung"] + 1, 0
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    place, end = folder.resolve(), f"{WEIGHTS}/final-{best['candidate']}.pt"
-    meeting, calls = place / MEETING, list[Callable[[], Any]]()
-    if is_fitted(arch):
-        calls.append(trainings._replace(folds=FINAL).call(arch, epochs, end))
-    else:
-        about = archs.to_json(arch), str(place / DATA), epochs, trainings.seed
-        call = partial(train_shared, *about, augmentation=trainings.augmentation)
-        call = partial(call, start=str(place / best["weights"]), end=str(place / end))
-        size = sharing(batch_of(load_data(place / DATA)), trainings.workers)
-        calls += [partial(call, meeting=Meeting(rank, size, str(meeting))) for rank in range(size)]
+    end = f"{WEIGHTS}/final-{best['candidate']}.pt"
+    call = trainings._replace(folds=FINAL).call(arch, epochs, end, start=folder / best["weights"])
 
     def report(running: int, loss: str = "") -> None:
         trainings.progress(f"final training{loss}{_best([best])}", done + running, epochs)
 
-    meeting.unlink(missing_ok=True)
     report(0)
-    for _ in trainings.as_they_end(calls, [end] * len(calls), report):
-        done = epochs  # the workers end at the same time
-    meeting.unlink(missing_ok=True)
+    for _ in trainings.as_they_end([call], [end], report):
+        done = epochs
     record = {**best, "rung": number, "weights": end, "epochs": epochs}
     journal.append(folder / RESULTS, record)
     return record
-
-
-def micro_batches_of(batch: int) -> int:
-    """Return the number of micro-batches in a batch of the final training: 1 if it has fewer than SHARED_BATCH samples."""
-    return MICRO_BATCHES if batch >= SHARED_BATCH else 1
-
-
-def sharing(batch: int, workers: Workers) -> int:
-    """Return how many workers share the final training, given the samples of a batch; GPUs are not shared."""
-    from torch import distributed
-
-    from .learning.train import device
-
-    can_share = workers.can_meet and distributed.is_available() and device().type == "cpu"
-    return min(micro_batches_of(batch), workers.count) if can_share else 1
 
 
 def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:

@@ -196,7 +196,7 @@ def recipe_of(data: Dataset, epochs: int) -> Recipe:
     """Return the hyperparameters with which a supernet, or its largest network, is trained for some epochs."""
     from .learning.train import Recipe
 
-    return Recipe(epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0])
+    return Recipe(epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.AUGMENTATIONS[data.kind][0])
 
 
 def threads_of_process(threads: int, size: int) -> int:
@@ -346,7 +346,8 @@ def evolve_and_fine_tune(
     missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
     workers.each(write_weights, [(archs.to_json(arch), space, place, start) for arch, start in missing])
     records = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
-    trainings = halving.Trainings(folder, workers, seed, progress=progress)
+    recipe = halving.recipes_of(halving.load_data(folder / halving.DATA))[-1]  # SGD, as the supernet
+    trainings = halving.Trainings(folder, workers, seed, recipe, progress=progress)
     expenses = [each.costs.product for each in finalists]
     trained = halving.successive_halving(
         [each.arch for each in finalists], budget.rungs, trainings, starts=starts, expenses=expenses

@@ -104,7 +104,7 @@ def _trained(found: SearchResult, run: Record) -> Record:
     folds, supernet, archs = run.get("folds", 1), run.get("supernet"), [arch for arch, _ in found.candidates]
     trials = list(journal.entries(found.folder / halving.TRIALS))
     epochs = folds * sum(each["epochs"] for each in trials)
-    networks = {from_json(json.dumps(run["candidates"][each["network"]]["arch"])) for each in trials}
+    networks = set(archs[:1] if trials else ())
     for each in found.trained:
         if each.get("epochs") and not is_fitted(arch := archs[each["candidate"]]):
             networks.add(arch)
@@ -143,7 +143,8 @@ def _summary(trained: Record) -> str:
 def _shown(record: Record) -> str:
     """Return which quality of the candidates the card and the page show."""
     folds = record["trained"]["folds"]
-    where = f"in a cross-validation of {folds} folds, without the test part," if folds > 1 else "on the validation part"
+    cross_validated = f"in a cross-validation on {folds} of {halving.FOLDS} folds, without the test part,"
+    where = cross_validated if folds > 1 else "on the validation part"
     how = "with a supernet's weights, or if trained further, after that" if record["trained"]["supernet"] else LAST
     return f"the {record['measure']} {where} {how}"
 

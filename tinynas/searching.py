@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +35,14 @@ from tinyweave.support.progress import Progress, silent
 from . import halving, one_shot
 from .arch import Arch, from_json, is_fitted, to_json
 from .budget import MOST_CANDIDATES, Budget, machine_factor
-from .candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
+from .candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .halving import Rung
 from .int8 import evaluate_int8, quantisation_seconds
 from .journal import Ledger
 from .search_options import MINUTES, NEEDS, RUN, check_options, has_gpu, strategy_for
 from .settings import DEFAULTS, SearchOptions
-from .space import SearchSpace, arch_of, networks_in, smallest, with_plan_genes
+from .space import SearchSpace, arch_of, families_of, networks_in, smallest, with_plan_genes
 from .stage_one import FEASIBLE
 from .tasks.dataset import Dataset, sized
 from .tasks.evaluation.baselines import Baseline, baselines
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 12  # of RUN
+VERSION = 13  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -236,9 +236,9 @@ def _sampled(this: _Search, count: int, sampling: Sampling) -> Candidates:
 def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     """Choose rungs and candidates for the time limit; return them as JSON values for the run's record.
 
-    The candidates are, in this order: `first_network`, `pooled_network`, `flat_networks`, sampled networks, `fitted_networks`.
-    Keys beside those of `_halving_record`: `folds`, see `halving.folds_of`; `augmentations` to compare first, by `trial_epochs`
-    of each of the `first` leading candidates, of which the best stays; `final_epochs` of each candidate if it becomes the best.
+    The candidates are, in this order: the `first_network` of each family, `flat_networks`, sampled networks, `fitted_networks`.
+    Keys beside those of `_halving_record`: `folds`, see `halving.folds_of`; `recipes` to compare first, by `trial_epochs` of
+    the first candidate, which is always a finalist; `final_epochs` of each candidate if it becomes the best.
     """
     data, target, workers, space, classes = this.data, this.target, this.workers, this.space, this.classes
     least = arch_of(space, smallest(space), classes)
@@ -247,38 +247,39 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     this.progress("measuring how fast it trains", 0, 1)
     folds, counts = halving.folds_of(data), data.counts()
     slowdown, batch = machine_factor(workers), halving.batch_of(data)
-    sharing = halving.sharing(batch, workers)
-    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"], sharing)
-
-    def is_trainable(arch: Arch) -> bool:
-        return budget.is_trainable(arch) or budget.step(arch) <= 2 * budget.step(least)
-
-    this.progress("choosing the first network", 0, 1)
-    build, augmentations = _builder(target, this.folder), halving.augmentations_of(data)
-    first = first_network(space, target, classes, is_trainable, lambda arch: build(arch).fit)
-    most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
-    sampled = _sampled(this, most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
-    tried = budget.tried(first[0] if first else least, len(augmentations))
-    leading = [first, *pooled_network(space, target, first[0])] if first else []
-    count = max(0, tried - len(leading)) if folds > 1 else most // 3
-    leading += islice(flat_networks(space, target, classes, is_trainable), count)
-    candidates = [*leading, *(pair for pair in sampled if pair[0] not in {arch for arch, _ in leading})]
-    rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
-    tried = min(tried, max(1, len(leading)))
-    candidates = candidates[: rungs[0].candidates + tried - 1]
+    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"])
+    is_trainable = partial(_is_trainable, budget, 2 * budget.step(least))
+    this.progress("choosing the first networks", 0, 1)
+    build, recipes = _builder(target, this.folder), halving.recipes_of(data)
+    family, *more = families_of(space)
+    first = first_network(space, target, classes, is_trainable, family, fits=lambda arch: build(arch).fit)
+    others = workers.each(first_network, [(space, target, classes, is_trainable, each) for each in more])
+    leading = [each for each in (first, *others) if each is not None]
+    leading += flat_networks(space, target, classes, is_trainable)
+    known = [arch for arch, _ in leading] or [least]
+    most = budget.rungs([*known, *[known[0]] * MOST_CANDIDATES])[0].candidates
+    candidates = list(leading)
+    if most > len(leading):  # there is time for sampled networks, too
+        sampling = sampling._replace(tries=budget.sampled, is_trainable=is_trainable)
+        candidates += [pair for pair in _sampled(this, most - len(leading), sampling) if pair[0] not in known]
+    archs = [arch for arch, _ in candidates]
+    rungs = budget.rungs(archs)
+    candidates = candidates[: rungs[0].candidates]
+    trial_epochs = budget.trial_epochs(archs[0], len(recipes))
+    _tell_time(this, budget.needed(archs, len(recipes), trial_epochs, rungs, budget.final_epochs(archs[0])))
     candidates += fitted_networks(data, target)
-    (arch, _), trials = candidates[0], tried * len(augmentations)
-    trial_epochs = budget.trial_epochs(arch, trials)
-    _tell_time(this, budget.needed(arch, trials, trial_epochs, rungs, budget.final_epochs(arch)))
-    drawn = {arch for arch, _ in sampled} - {arch for arch, _ in leading}
     return _halving_record(rungs, candidates) | {
-        "sampled": sum(arch in drawn for arch, _ in candidates),
+        "sampled": sum(arch in archs[len(leading) :] for arch, _ in candidates),
         "folds": folds,
-        "first": tried,
-        "augmentations": augmentations,
+        "recipes": recipes,
         "trial_epochs": trial_epochs,
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }
+
+
+def _is_trainable(budget: Budget, seconds: float, arch: Arch) -> bool:
+    """Return whether there is time to train a network, or a step takes at most `seconds`."""
+    return budget.is_trainable(arch) or budget.step(arch) <= seconds
 
 
 def _tell_time(this: _Search, seconds: float) -> None:
@@ -295,8 +296,8 @@ def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
     """Train the candidates of a run by successive halving; return (candidates, a record per training).
 
-    For a time limit, augmentations are compared before on the `run["first"]` leading candidates, of which the best stays, and
-    the best network is trained once more in the end. `build` returns the measured costs of a network.
+    For a time limit, recipes are compared before on the first candidate, and the best network is trained
+    once more in the end. `build` returns the measured costs of a network.
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
@@ -304,11 +305,10 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     folds = run.get("folds", 1)
     trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
     if is_timed:
-        tried = run["first"]
-        best, name = halving.choose_start(archs[:tried], run["augmentations"], run["trial_epochs"], trainings)
-        trainings, starts = trainings._replace(augmentation=name), [this.folder / halving.trial_file(best, name)]
-        candidates, final_epochs = ([each[best], *each[tried:]] for each in (candidates, run["final_epochs"]))
-        archs = [arch for arch, _ in candidates]
+        name = halving.choose_recipe(archs[0], run["recipes"], run["trial_epochs"], trainings)
+        trainings, tried = trainings._replace(recipe=name), this.folder / halving.trial_file(name)
+        starts = [tried] if tried.is_file() else []
+        final_epochs = run["final_epochs"]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
     kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]

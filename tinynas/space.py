@@ -21,7 +21,7 @@ from .published.redistribute import KERNEL
 
 PATCH_STRIDE = 8  # total stride at which the first blocks, which may run by patches, end
 POOLED = ("mean", "max", "both")  # possible poolings in the spaces for small inputs; a supernet holds the last
-PLAIN_KERNEL = 3  # of the bottlenecks of plain networks, as in MobileNetV1
+PLAIN_KERNEL = 3  # of plain networks, as in MobileNetV1
 
 
 @dataclass(frozen=True)
@@ -150,19 +150,47 @@ def smallest(space: SearchSpace) -> Choice:
     return _extreme(space, min, min(space.sizes), min(space.widths))
 
 
-def plain(space: SearchSpace, width: float, depth: int) -> Choice:
-    """Return a network with `depth` bottlenecks of kernel 3 and the smallest expansion per group, or the nearest possible.
+class Family(NamedTuple):
+    """What plain networks of one family share: the networks that an engineer writes first."""
 
-    It has the largest image and the first pooling. With expansion 1 it is a chain as in MobileNetV1.
+    full: bool = False  # full convolutions; False: bottlenecks of the smallest expansion, chains as in MobileNetV1 if that is 1
+    long: bool = False  # the largest kernels of the space; False: PLAIN_KERNEL
+    pooling: str = POOLINGS[0]
+
+
+PLAIN = Family()
+IMAGE_FAMILIES = PLAIN, Family(True, pooling="both"), Family(pooling="both"), Family(True)  # of maps with several rows
+SIGNAL_FAMILIES = (  # of maps with one row
+    Family(True, True, "both"),
+    PLAIN,
+    Family(False, True, "both"),
+    Family(True, False, "max"),
+    Family(True, True, "max"),
+    Family(pooling="both"),
+)
+
+
+def families_of(space: SearchSpace) -> tuple[Family, ...]:
+    """Return the families of plain networks of a space, in the order in which to try them: the first trains fast."""
+    if space.anchors:
+        return (PLAIN,)
+    is_signal = max(rows for rows, _ in space.sizes) == 1
+    return tuple(each for each in (SIGNAL_FAMILIES if is_signal else IMAGE_FAMILIES) if each.pooling in space.poolings)
+
+
+def plain(space: SearchSpace, width: float, depth: int, family: Family = PLAIN) -> Choice:
+    """Return the network of a family with `depth` convolutions or bottlenecks per group, or the nearest possible number.
+
+    It has the largest image.
     """
-    groups = tuple(
-        ((PLAIN_KERNEL if PLAIN_KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)
-        * min(max(depth, min(s.depths)), max(s.depths))
-        for s in space.groups
-    )
+    groups = []
+    for each in space.groups:
+        kernel = max(each.kernels) if family.long or PLAIN_KERNEL not in each.kernels else PLAIN_KERNEL
+        block = kernel, 0 if family.full else min(each.expansions)
+        groups.append((block,) * min(max(depth, min(each.depths)), max(each.depths)))
     widths = (width,) * len(space.groups) if space.by_group else ()
     plan = space.plans[-1] if space.plans else None
-    return Choice(max(space.sizes), width, groups, widths, plan, pooling=space.poolings[0])
+    return Choice(max(space.sizes), width, tuple(groups), widths, plan, pooling=family.pooling)
 
 
 def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:

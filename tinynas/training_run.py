@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tinyweave.ir import CompileError
 from tinyweave.support.installing import install
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .learning.team import Team
-
-
-class Meeting(NamedTuple):
-    """Where processes of one machine meet to share a training."""
-
-    rank: int  # index of this process
-    size: int  # number of processes
-    file: str  # path; there is no such file when the first process joins
 
 
 Log = Callable[[str, float, int], None]  # called with the name of a curve, a value (y), and its epoch or count (x)

@@ -30,9 +30,6 @@ class Workers:
 
     submit: Callable[..., Future[Any]]  # schedules a call, given a function and its arguments
     count: int  # number of calls that run in parallel
-    can_meet: bool = (
-        False  # whether `count` calls always run at the same time on this machine, so that one can wait for another
-    )
 
     def as_they_end(
         self, calls: Sequence[Callable[[], Any]], while_running: Callable[[], None] | None = None
@@ -90,7 +87,7 @@ def process_pool(count: int, initializer: Callable[[], None] = end_with_parent) 
 @contextmanager
 def _processes(count: int) -> Iterator[Workers]:
     with process_pool(count, _one_thread) as executor:
-        yield Workers(executor.submit, count, can_meet=True)
+        yield Workers(executor.submit, count)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import numpy as np
 from tinynas.arch import Arch, blocks, from_json, layers, macs, to_json, weights
 from tinynas.costs import Costs, Target
 from tinynas.evolution import Evaluated, Evaluator, Evolution, evolve
-from tinynas.halving import DATA, augmentations_of, load_data
+from tinynas.halving import AUGMENTATIONS, DATA, load_data
 from tinynas.one_shot import LEARNING_RATE, SUPERNET
 from tinynas.ram.arena import graph_of
 from tinynas.space import SearchSpace, arch_of, smallest
@@ -117,7 +117,7 @@ def measured(training: Training, arch: Arch, space: SearchSpace | None = None) -
 
     data = samples(training.folder, arch.image[:2])
     values, labels = (each[: STEPS * training.batch] for each in _part(data, "train"))
-    recipe = Recipe(1, training.batch, augmentation=augmentations_of(data)[0])
+    recipe = Recipe(1, training.batch, augmentation=AUGMENTATIONS[data.kind][0])
     whole, module = Supernet(space, arch.classes) if space else None, module_of(arch)
 
     def train() -> None:
@@ -142,7 +142,7 @@ def supernet(training: Training, space: SearchSpace, warm_up: int, seed: int) ->
 
     data = load_data(training.folder / DATA)
     whole = Supernet(space, len(data.classes), seed=seed)
-    recipe = Recipe(warm_up, training.batch, LEARNING_RATE, augmentation=augmentations_of(data)[0])
+    recipe = Recipe(warm_up, training.batch, LEARNING_RATE, augmentation=AUGMENTATIONS[data.kind][0])
     alone = module_of(whole.largest, seed)
     fit(alone, *_part(data, "train"), recipe, TrainingRun(seed))
     whole.load(alone)
@@ -236,7 +236,7 @@ def trained(
     module = module_of(arch, seed)
     if start is not None:
         module.load_state_dict(start)
-    recipe = Recipe(training.epochs, training.batch, augmentation=augmentations_of(data)[0])
+    recipe = Recipe(training.epochs, training.batch, augmentation=AUGMENTATIONS[data.kind][0])
     fit(module, *_part(data, "train"), recipe, TrainingRun(seed))
     if end is not None:
         end.parent.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ from tinynas.arch import Arch, from_json, to_json
 from tinynas.budget import machine_factor
 from tinynas.candidates import first_network
 from tinynas.costs import Target, with_measured_overhead
-from tinynas.halving import DATA, FINAL, SEEN, augmentations_of, recipe_of, save_data, train_one
+from tinynas.halving import DATA, FINAL, SEEN, recipe_of, recipes_of, save_data, train_one
 from tinynas.int8 import evaluate_int8
 from tinynas.prepare import task_of
 from tinynas.searching import SearchResult, search
@@ -90,7 +90,7 @@ LIMITS = {  # of RAM, Flash and milliseconds, on an nRF52840
     "keywords": ("10k", "40k", 20.0),
     "sensors": ("3k", "40k", 10.0),
 }
-HAND_AUGMENTATION = {  # of the network by hand, where an engineer would not take the strongest one of the task
+HAND_RECIPE = {  # of the network by hand, where an engineer would not take the strongest one of the task
     "digits": "images_unflipped",
     "ItalyPowerDemand": "sensors",  # without shifts, since the hour of the day matters
 }
@@ -99,7 +99,7 @@ SET, SEARCHED, LINE = "set.pickle", "searched-{}.json", "line-{}.json"  # file n
 RESULTS = "small_sets.jsonl"  # file with a line per set, in the folder -o
 THREADS = 2  # processors of a search
 TIMED_S = 10.0  # CPU seconds of the training that is timed
-TRAINING = ("augmentations", "rung", "final training")  # what the search's progress begins with while networks train
+TRAINING = ("recipes", "rung", "final training")  # what the search's progress begins with while networks train
 LATE = 1.1  # times --minutes, after which a search is late
 Line = dict[str, Any]
 
@@ -233,7 +233,7 @@ def searched(folder: Path, minutes: float, seed: int) -> None:
         "training_share": clock.seconds / used,
         "in_time": None if resumed else took <= LATE * 60 * minutes,
         "hand": json.loads(to_json(hand[0])),
-        "hand_epochs": max(1, round(compared / seconds_of_epoch(hand[0], data, augmentation_by_hand(folder.name, data)))),
+        "hand_epochs": max(1, round(compared / seconds_of_epoch(hand[0], data, recipe_by_hand(folder.name, data)))),
     }
     write_file(folder / SEARCHED.format(seed), json.dumps(line))
 
@@ -276,7 +276,7 @@ def trained_by_hand(folder: Path, seed: int) -> None:
     save_data(data, place / DATA)
     train = partial(train_one, to_json(arch), str(place / DATA), line["hand_epochs"], seed)
     with thread_count(1):
-        train(start=None, end=str(end), augmentation=augmentation_by_hand(line["set"], data), folds=FINAL)
+        train(start=None, end=str(end), recipe=recipe_by_hand(line["set"], data), folds=FINAL)
     evaluation, (_, labels) = evaluate_int8(arch, end, data), data.part("test")
     assert evaluation.predicted is not None, "it is a classifier"
     hand, correct = evaluation.predicted == labels, np.array(line.pop("correct"))
@@ -289,22 +289,22 @@ def trained_by_hand(folder: Path, seed: int) -> None:
     write_file(folder / LINE.format(seed), json.dumps(line))
 
 
-def augmentation_by_hand(name: str, data: Dataset) -> str:
-    """Return the name of the augmentation with which the network by hand is trained on the set `name`."""
-    return HAND_AUGMENTATION.get(name, augmentations_of(data)[0])
+def recipe_by_hand(name: str, data: Dataset) -> str:
+    """Return the name of the recipe with which the network by hand is trained on the set `name`."""
+    return HAND_RECIPE.get(name, recipes_of(data)[0])
 
 
-def seconds_of_epoch(arch: Arch, data: Dataset, augmentation: str) -> float:
+def seconds_of_epoch(arch: Arch, data: Dataset, recipe: str) -> float:
     """Measure the CPU seconds of an epoch of the training by hand while all processors of the search train it.
 
     A CPU second of one busy processor is worth more than one of several, which share caches and memory. The search used the
     latter.
     """
     with pool(THREADS) as workers:
-        return float(np.mean(workers.each(timed_epoch, [(arch, data, augmentation)] * THREADS)))
+        return float(np.mean(workers.each(timed_epoch, [(arch, data, recipe)] * THREADS)))
 
 
-def timed_epoch(arch: Arch, data: Dataset, augmentation: str) -> float:
+def timed_epoch(arch: Arch, data: Dataset, recipe: str) -> float:
     """Return the CPU seconds of an epoch of the training by hand on one thread, measured for about TIMED_S seconds."""
     from tinynas.learning.module import module_of
     from tinynas.learning.train import fit, thread_count
@@ -313,7 +313,7 @@ def timed_epoch(arch: Arch, data: Dataset, augmentation: str) -> float:
     with thread_count(1):
         while True:  # the first call loads libraries
             before = time.process_time()
-            fit(module_of(arch), values, labels, recipe_of(data, epochs, len(values), augmentation))
+            fit(module_of(arch), values, labels, recipe_of(data, epochs, len(values), recipe))
             each = (time.process_time() - before) / epochs
             if epochs * each >= TIMED_S / 2:
                 return each

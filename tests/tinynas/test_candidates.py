@@ -11,9 +11,9 @@ from cases.waves import waves
 
 from tinynas import candidates
 from tinynas.arch import Arch, linear, macs, nearest
-from tinynas.candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
+from tinynas.candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from tinynas.costs import Costs, Overhead, Target, costs
-from tinynas.space import arch_of, detectors, plain, sensors, small_images, smallest
+from tinynas.space import MOBILE, SearchSpace, arch_of, detectors, families_of, plain, sensors, small_images, smallest
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
@@ -116,15 +116,22 @@ def test_a_first_network_that_does_not_fit_as_built_becomes_narrower() -> None:
     assert first_network(space, target, 4, fits=lambda _: False) is None
 
 
-def test_the_pooled_network_reads_the_maximum_of_each_channel_too() -> None:
-    space, target = small_images((16,)), Target(BOARD, api.limits_of(BOARD, ram="12k", flash="40k"))
-    first = first_network(space, target, 4)
-    assert first is not None
-    ((other, cost),) = pooled_network(space, target, first[0])
-    assert other == replace(first[0], pooling="both") and cost == costs(other, target) and cost.flash > first[1].flash
-    assert list(pooled_network(space, target, other)) == [], "it has this pooling already"
-    assert list(pooled_network(replace(space, poolings=("mean",)), target, first[0])) == []
-    assert list(pooled_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), first[0])) == [], "it does not fit"
+@pytest.mark.parametrize(
+    "space", [sensors(64, 2), small_images((16,)), detectors((64, 64)), MOBILE], ids=lambda each: each.name
+)
+def test_the_first_network_of_each_family_has_its_convolutions_and_its_pooling(space: SearchSpace) -> None:
+    target = Target(BOARD, api.limits_of(BOARD, ram="256k", flash="1M"))
+    families = families_of(space)
+    found = [first_network(space, target, 4, family=each) for each in families]
+    archs = [pair[0] for pair in found if pair is not None]
+    assert len(archs) == len(set(archs)) == len(families), "all fit, and no two are equal"
+    assert len(families) == {"sensors": 6, "small_images": 4, "detectors": 1, "mobile": 2}[space.name]
+    for arch, family in zip(archs, families, strict=True):
+        kernels = {each for group in arch.groups for each in group.kernels}
+        expansions = {each for group in arch.groups for each in group.expansions}
+        assert (expansions == {0}) is family.full and arch.pooling == family.pooling
+        assert kernels <= ({max(group.kernels) for group in space.groups} if family.long else {3})
+        assert costs(arch, target).fit
 
 
 def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:
@@ -139,6 +146,9 @@ def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:
     less = list(flat_networks(space, target, 4, lambda arch: arch.stem < whole.stem))
     assert len(less) == 4 and all(arch.stem < whole.stem for arch, _ in less), "the next width"
     assert list(flat_networks(detectors((64, 64)), target, 4)) == []
+    large = Target(BOARD, api.limits_of(BOARD, ram="60k", flash="200k"), overhead=Overhead(500, 9000))
+    found = [len(list(flat_networks(small_images((side,)), large, 4))) for side in (16, 17)]
+    assert found == [4, 0], "in a photograph an object lies anywhere"
     tight = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="9500"), overhead=Overhead(500, 9000))
     assert len(list(flat_networks(space, tight, 4))) < 4, "a deep one has too many weights"
 

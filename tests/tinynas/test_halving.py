@@ -6,7 +6,6 @@ import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from cases.waves import SPACE, waves
 
 from tinynas import halving, workers
 from tinynas.arch import linear, nearest, to_json
-from tinynas.halving import Rung, Score, Trainings, batch_of, choose_start, clearly_worse_below, fitted_first, train_finally
-from tinynas.space import arch_of, largest, smallest
+from tinynas.halving import Rung, Score, Trainings, batch_of, choose_recipe, clearly_worse_below, fitted_first, train_finally
+from tinynas.space import arch_of, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.baselines import STRENGTHS
-from tinynas.training_run import Meeting
-from tinynas.workers import Workers, pool
+from tinynas.workers import Workers
 
 ARCH = arch_of(SPACE, smallest(SPACE), 2)
 SENSORS = halving.AUGMENTATIONS["sensors"]
@@ -35,7 +33,7 @@ class Trained:
     def __call__(self, arch: str, folder: str, epochs: int, seed: int, **about: Any) -> Score:
         self.calls.append({"epochs": epochs, "seed": seed, **about})
         Path(about["end"]).write_bytes(b"")
-        keys = (arch, about["augmentation"]), about["augmentation"], seed
+        keys = (arch, about["recipe"]), about["recipe"], seed
         score = next((self.scores[key] for key in keys if key in self.scores), 0.5)
         return score if isinstance(score, Score) else Score(score, 1 - score)
 
@@ -68,22 +66,25 @@ def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
 ) -> None:
     train = Trained(dict(zip(SENSORS, accuracies, strict=True)))
     monkeypatch.setattr(halving, "train_one", train)
-    assert choose_start([ARCH], SENSORS, 3, trainings) == (0, chosen)
-    assert [call["augmentation"] for call in train.calls] == list(SENSORS) and {call["epochs"] for call in train.calls} == {3}
-    assert choose_start([ARCH], SENSORS, 3, trainings) == (0, chosen) and len(train.calls) == 3, "resumed"
-    (trainings.folder / halving.trial_file(0, "sensors")).unlink()
-    assert choose_start([ARCH], SENSORS, 3, trainings) == (0, chosen) and len(train.calls) == 4, "its weights are needed"
+    assert choose_recipe(ARCH, SENSORS, 3, trainings) == chosen
+    assert [call["recipe"] for call in train.calls] == list(SENSORS) and {call["epochs"] for call in train.calls} == {3}
+    assert choose_recipe(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 3, "resumed"
+    (trainings.folder / halving.trial_file("sensors")).unlink()
+    assert choose_recipe(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 4, "its weights are needed"
 
 
-def test_a_cross_validation_chooses_network_and_augmentation_by_their_loss(
-    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("folds", "chosen"), [(1, "sensors_shifted"), (4, "sensors")])
+@pytest.mark.parametrize("loss", [0.2, 0.4])
+def test_the_optimiser_is_that_of_less_loss_with_the_strongest_augmentation(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int, chosen: str, loss: float
 ) -> None:
-    other = arch_of(SPACE, largest(SPACE), 2)
-    train = Trained({(to_json(other), "sensors"): Score(0.9, 0.1), "sensors": Score(0.95, 0.3), "none": Score(0.95, 0.2)})
+    train = Trained({"sensors_shifted-sgd": Score(0.1, loss), "sensors_shifted": Score(0.9, 0.3), "sensors": Score(0.9, 0.1)})
     monkeypatch.setattr(halving, "train_one", train)
-    folded = trainings._replace(folds=4)
-    assert choose_start([ARCH, other], SENSORS, 3, folded) == (1, "sensors") and len(train.calls) == 6
-    assert {call["folds"] for call in train.calls} == {4} and len({call["end"] for call in train.calls}) == 6
+    names = ("sensors_shifted", "sensors", "sensors_shifted-sgd")
+    found = choose_recipe(ARCH, names, 3, trainings._replace(folds=folds))
+    assert found == (f"{chosen}-sgd" if loss < 0.3 else chosen)
+    assert {call["folds"] for call in train.calls} == {folds} and len({call["end"] for call in train.calls}) == 3
+    assert choose_recipe(ARCH, ("none-sgd",), 3, trainings) == "none-sgd", "of a detector"
 
 
 def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weights(
@@ -176,12 +177,16 @@ def test_each_sample_judges_one_training_and_no_group_is_on_both_sides(in_groups
 
 def test_only_few_validation_samples_are_cross_validated() -> None:
     few, enough = waves(500), waves(5 * halving.FEW)
-    assert halving.folds_of(few) == halving.FOLDS and halving.folds_of(enough) == 1
-    assert halving.folds_of(replace(few, kind="detection")) == 1
+    counts = {halving.folds_of(waves(count)): count for count in (100, 350, 500)}
+    assert counts == {4: 100, 3: 350, 2: 500}, "as many as have 200 samples"
+    whole = halving.splits(few, halving.FOLDS)
+    for fold, ((_, unseen), (_, same)) in enumerate(zip(halving.splits(few, 3), whole[:3], strict=True)):
+        assert (unseen[0] == same[0]).all(), fold
+    assert halving.folds_of(enough) == 1 and halving.folds_of(replace(few, kind="detection")) == 1
     ((seen, _), (unseen, _)) = halving.splits(enough, 1)[0]
     assert (len(seen), len(unseen)) == (enough.counts()["train"], halving.FEW)
     rare = np.where(np.arange(500) < 15, 1, 0)  # nine samples of class 1 are for training and validation
-    assert halving.folds_of(replace(few, labels=rare)) == halving.FOLDS
+    assert halving.folds_of(replace(few, labels=rare)) > 1
     assert halving.folds_of(replace(few, labels=rare, groups=np.arange(500) // 15)) == 1, "they are one group"
 
 
@@ -299,10 +304,10 @@ def test_of_equally_accurate_networks_the_cheapest_is_first() -> None:
 
 
 def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file(0, "none")
+    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file("none")
     monkeypatch.setattr(halving, "train_one", train)
     halving.successive_halving([ARCH] * 2, [Rung(2, 1), Rung(1, 2)], trainings, starts=[weights])
-    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-0-none.pt", None, "0-0.pt"]
+    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-none.pt", None, "0-0.pt"]
 
 
 def test_progress_moves_while_a_network_trains(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,55 +335,28 @@ def test_the_final_training_continues_on_training_and_validation_samples_and_is_
 ) -> None:
     train = Trained({5: 0.75})
     monkeypatch.setattr(halving, "train_one", train)
-    monkeypatch.setattr(halving, "train_shared", train)
-    monkeypatch.setattr(halving, "batch_of", lambda data: 64)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    many = trainings._replace(seed=5, augmentation="sensors", folds=4, workers=Workers(at_once, 8, can_meet=True))
+    many = trainings._replace(seed=5, recipe="sensors", folds=4, workers=Workers(at_once, 8))
     record = train_finally(ARCH, before, 7, many)
-    first, second = train.calls[1:]
-    for rank, call in enumerate((first, second)):
-        assert call["epochs"] == 7 and call["augmentation"] == "sensors"
-        assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
-        assert call["seed"] == 5 and call["meeting"] == Meeting(rank, 2, str(trainings.folder.resolve() / "meeting"))
+    (call,) = train.calls[1:]
+    assert call["epochs"] == 7 and call["recipe"] == "sensors" and call["folds"] == halving.FINAL and call["seed"] == 5
+    assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
-    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
+    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 2
 
 
-def test_only_workers_that_run_at_the_same_time_share_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    from tinynas.learning import train
-
-    assert [halving.micro_batches_of(batch) for batch in (16, 63, 64, 128)] == [1, 1, 2, 2]
-    both, one, apart = (Workers(at_once, count, can_meet) for count, can_meet in ((4, True), (1, True), (4, False)))
-    assert [halving.sharing(64, each) for each in (both, one, apart)] == [2, 1, 1] and halving.sharing(63, both) == 1
-    monkeypatch.setattr(train, "device", lambda: SimpleNamespace(type="cuda"))
-    assert halving.sharing(64, both) == 1
-
-
-def test_two_workers_train_the_same_weights_as_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_final_training_starts_from_the_weights_of_the_record(trainings: Trainings) -> None:
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    from tinynas.learning.train import thread_count
-
-    halving.save_data(waves(2_500), trainings.folder / "more" / halving.DATA)  # with few samples batches are small
-    trainings = trainings._replace(folder=trainings.folder / "more")
     data, start = str(trainings.folder / halving.DATA), trainings.folder / halving.WEIGHTS / "start.pt"
-    with thread_count(1):
-        start.parent.mkdir()
-        halving.train_one(to_json(ARCH), data, 1, 0, start=None, end=str(start))
+    halving.train_one(to_json(ARCH), data, 1, 0, start=None, end=str(start))
     before = {"rung": 0, "candidate": 0, "accuracy": 0.5, "weights": "weights/start.pt", "epochs": 2}
-    ends, scored, seen = list[dict[str, Any]](), list[str](), list[tuple[str, int, int]]()
-    for count in (1, 2):
-        (trainings.folder / halving.RESULTS).unlink(missing_ok=True)
-        seen.clear()
-        with pool(count) as together:
-            alike = trainings._replace(workers=together, progress=lambda *each: seen.append(each))
-            record = train_finally(ARCH, before, 2, alike)
-        ends.append(torch.load(trainings.folder / record["weights"], weights_only=True))
-        scored.append(seen[-1][0])
-        assert seen[-1][1:] == (2, 2) and not (trainings.folder / "meeting").exists()
-    assert len(ends[0]) > 10 and scored[0].startswith("final training")
-    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
-    first = torch.load(start, weights_only=True)
+    seen = list[tuple[str, int, int]]()
+    record = train_finally(ARCH, before, 2, trainings._replace(progress=lambda *each: seen.append(each)))
+    assert seen[0][0].startswith("final training") and seen[-1][1:] == (2, 2)
+    found, other = trainings.folder / record["weights"], trainings.folder / "other.pt"
+    halving.train_one(to_json(ARCH), data, 2, 0, start=str(start), end=str(other), folds=halving.FINAL)
+    ends, first = [torch.load(each, weights_only=True) for each in (found, other)], torch.load(start, weights_only=True)
+    assert len(first) > 10 and all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
     assert not any(torch.equal(value, first[name]) for name, value in ends[0].items() if value.ndim > 1)
 
 
@@ -405,9 +383,10 @@ def test_only_long_trainings_of_image_classifiers_mix_images() -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
     long, images = -(-halving.CUTMIX_FROM // 1_000), replace(waves(60), kind="images")
     assert halving.recipe_of(images, long, 1_000).cutmix == halving.CUTMIX
-    assert halving.recipe_of(images, long, 1_000).weight_decay == halving.CUTMIX_DECAY
-    plain = halving.recipe_of(images, long - 1, 1_000)
-    assert plain.cutmix == 0 and plain.weight_decay < halving.CUTMIX_DECAY and plain.augmentation == "images"
+    assert halving.recipe_of(images, long, 1_000, "images-sgd").weight_decay == halving.CUTMIX_DECAY
+    plain, by_sgd = (halving.recipe_of(images, long - 1, 1_000, name) for name in (None, "images-sgd"))
+    assert by_sgd.cutmix == plain.cutmix == 0 and by_sgd.weight_decay < halving.CUTMIX_DECAY
+    assert plain.adam and not by_sgd.adam and plain.augmentation == by_sgd.augmentation == "images"
     assert halving.recipe_of(waves(60), long, 1_000, "sensors").cutmix == 0
 
 
@@ -425,3 +404,7 @@ def test_every_kind_of_samples_has_augmentations_that_exist() -> None:
     from tinynas.learning.augment import AUGMENT
 
     assert {name for names in halving.AUGMENTATIONS.values() for name in names} == set(AUGMENT)
+    kinds = {kind: halving.recipes_of(replace(waves(60), kind=kind)) for kind in (*halving.AUGMENTATIONS, "detection")}
+    assert kinds.pop("detection") == ("none-sgd",)
+    for kind, names in kinds.items():
+        assert names == (*halving.AUGMENTATIONS[kind], f"{halving.AUGMENTATIONS[kind][0]}-sgd")

@@ -19,7 +19,7 @@ pytest.importorskip("torch", reason="needs torch")
 
 import tinyweave as tw
 from tinynas import candidates, halving, searching
-from tinynas.arch import PlanGene, linear, macs, nearest, to_json
+from tinynas.arch import PlanGene, from_json, linear, macs, nearest, to_json
 from tinynas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinynas.halving import Rung
 from tinynas.prepare import task_of
@@ -120,11 +120,11 @@ def test_a_timed_search_also_fits_baselines_as_finalists(timed: SearchResult) ->
 
 @pytest.mark.sweep
 @pytest.mark.emulator
-@pytest.mark.parametrize("stage", ["to beat", "augmentations", "rung", "final training", "quantising"])
+@pytest.mark.parametrize("stage", ["to beat", "recipes", "rung", "final training", "quantising"])
 def test_a_timed_search_resumes_at_every_stage(
     timed: SearchResult, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its stages are baselines, trials of augmentations, rungs, the final training, and quantisation."""
+    """Its stages are baselines, trials of recipes, rungs, the final training, and quantisation."""
 
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)
     stop = stop_at(stage, int(stage != "quantising"))
@@ -327,14 +327,16 @@ def test_search_and_train_commands_write_their_results(
     assert (needed := re.fullmatch(said, printed.err)) and int(needed[1]) >= 60 * searching.MINUTES / 20, "on so slow a machine"
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     run = json.loads((tmp_path / "found" / "search.json").read_text())
-    assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 4
-    assert run["final_epochs"] == [1] * 3 and run["first"] == 1, "the first network, another, linear"
+    assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 3
+    assert run["final_epochs"] == [1] * 3, "the first network, another, linear"
+    first, second = (from_json(json.dumps(each["arch"])) for each in run["candidates"][:2])
+    assert {first.groups[0].expansions[0], second.groups[0].expansions[0]} == {0, 1}, "of two families"
     about = record["trained"]
-    assert about["epochs"] == sum(epochs) >= 4 * (3 + 2), "of three augmentations and of two candidates, in four folds"
-    assert (about["networks"], about["sampled"], about["computed"], about["folds"]) == (2, 0, 1, 4)
+    assert about["epochs"] == sum(epochs) >= 3 * (4 + 2), "of four recipes and of two candidates, in three folds"
+    assert (about["networks"], about["sampled"], about["computed"], about["folds"]) == (2, 0, 1, 3)
     said = f"trained: 2 networks, of them 0 sampled from the {about['space']:.2g} of the space; computed from the samples"
-    said += f" without training: 1; {sum(epochs)} epochs in all, with 4 trainings of each network in a cross-validation"
-    shown = "accuracy in a cross-validation of 4 folds, without the test part, after the last training of each; those that were"
+    said += f" without training: 1; {sum(epochs)} epochs in all, with 3 trainings of each network in a cross-validation"
+    shown = "accuracy in a cross-validation on 3 of 4 folds, without the test part, after the last training of each;"
     made = (tmp_path / "found" / "card.md").read_text()
     assert made.startswith("# sensors: 2 classes") and said in made and shown in made and "best five" not in made
     record["accuracy"]["top_5_int8"] = 0.876

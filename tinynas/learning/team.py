@@ -1,13 +1,12 @@
-"""A training that several processes share. In: torchrun's environment variables, or a file where processes meet. Out: a Team.
+"""A training that several processes share. In: torchrun's environment variables. Out: a Team.
 
-A step has several losses, of networks of a supernet or of micro-batches, which the processes divide. All add up the gradients
-in the order of the losses, so on CPUs the weights equal, bit for bit, those of one process with the same number of threads.
+A step has several losses, of networks of a supernet, which the processes divide. All add up the gradients in the order of the
+losses, so on CPUs the weights equal, bit for bit, those of one process with the same number of threads.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # name of the network interface, by platform
 PATIENCE = timedelta(days=30)  # timeout of collective operations, in effect none: torchrun ends all processes if one fails
 
 
@@ -73,21 +71,8 @@ def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
     *parts, there = torch.split(flat, [*(p.numel() for p in parameters), len(parameters)])
     for parameter, part, is_there in zip(parameters, parts, there.tolist(), strict=True):
         if is_there:
-            gradient = part.view_as(parameter)
-            parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad + gradient
-
-
-@contextmanager
-def met(rank: int, size: int, file: str) -> Iterator[Team | None]:
-    """Join the other processes of a Meeting, whose fields are the arguments; yield the Team, or None if there are no others."""
-    if size == 1:
-        yield None
-        return
-    if loopback := LOOPBACK.get(sys.platform):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # or gloo would look up the name of the machine
-    store = distributed.FileStore(file, size)  # type: ignore[attr-defined]  # not in torch's stubs
-    with joined(store=store, rank=rank, world_size=size) as team:
-        yield team
+            gradient = torch.empty_like(parameter).copy_(part.view_as(parameter))  # in its memory format, for fused optimisers
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
 def is_launched() -> bool:

@@ -1,7 +1,7 @@
 """Train a network on int8 samples. In: a PyTorch module, arrays, a Recipe. Out: the trained module, its accuracy.
 
-SGD with momentum and a cosine schedule of the learning rate, as in TinyNAS (arXiv 2007.10319). On one thread, the same seed
-gives the same weights, also if the training was interrupted and resumed.
+SGD with momentum as in TinyNAS (arXiv 2007.10319), or AdamW (arXiv 1711.05101), and a cosine schedule of the learning rate. On
+one thread, the same seed gives the same weights, also if the training was interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ..tasks.dataset import SCALE
 from ..training_run import UNSAVED, TrainingRun, unlogged
 from . import detection
 from .augment import AUGMENT, pasted
-from .team import Team
 
 EVALUATION_BATCH = 256
 GPU_BATCH = 640  # evaluation batch on a GPU: for a small network, smaller batches take as long
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
 COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile is used: it takes longer than a short training
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
+ADAM_RATE, ADAM_DECAY = 3e-3, 0.02  # learning rate and weight decay of AdamW
 MAX_INPUTS = 1024  # a dense layer with more inputs gets a lower learning rate, because it would diverge
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
 """Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
@@ -48,14 +48,14 @@ class Recipe:
 
     epochs: int
     batch: int = 128
-    rate: float = 0.2  # learning rate for a batch of 256; scaled with the batch size
+    rate: float = 0.2  # learning rate of SGD for a batch of 256, scaled with the batch size; or of AdamW, for all batch sizes
+    adam: bool = False  # AdamW in place of SGD
     momentum: float = 0.9
     weight_decay: float = 5e-5
     warm_up: float = 0.1  # share of the steps in which the learning rate rises linearly
     smoothing: float = 0.05  # label smoothing
     augmentation: str = "none"  # of the samples of a classifier, the name of a function of `augment.AUGMENT`
     cutmix: float = 0.0  # share of the steps of a classifier in which a part of another image is pasted into each image
-    micro_batches: int = 1  # of each batch; each is normalised separately, and the processes of a team share them
     head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
@@ -92,13 +92,18 @@ def fit(
     module = module.to(where).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's stubs
     x, y = as_tensor(values).to(where), torch.from_numpy(labels).to(where)
     steps = max(1, len(x) // recipe.batch)
-    optimiser = torch.optim.SGD(_groups(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
+    groups = _groups(module, recipe)
+    optimiser = (
+        torch.optim.AdamW(groups, recipe.rate, fused=True)
+        if recipe.adam
+        else torch.optim.SGD(groups, recipe.rate, recipe.momentum, nesterov=True)
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
     augment, saved = AUGMENT[recipe.augmentation], -math.inf
     compiled = torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module
-    losses = losses or _losses(compiled, recipe, generator, team)
+    losses = losses or _losses(compiled, recipe, generator)
     for epoch in range(first, recipe.epochs):
         module.train()
         sums = list[Tensor]()
@@ -125,7 +130,7 @@ def fit(
             optimiser.step()
             schedule.step()
             if run.after_step is not None and loss is not None:
-                run.after_step(epoch, recipe.micro_batches * loss.detach())
+                run.after_step(epoch, loss.detach())
         if checkpoint is not None and (team is None or team.rank == 0) and time.monotonic() >= saved + SAVE_EVERY_S:
             saved = time.monotonic()
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
@@ -150,33 +155,27 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
         yield loss
 
 
-def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator, team: Team | None) -> Losses:
-    """Return a function (samples, targets, step) that yields the losses of one training step, the default of `fit`.
+def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator) -> Losses:
+    """Return a function (samples, targets, step) that yields the loss of one training step, the default of `fit`.
 
-    It yields a loss per micro-batch, or None for another process's: label-smoothed cross-entropy, averaged by area with that of
-    pasted parts, or the detection loss. They add up to the loss of the batch.
+    It is the label-smoothed cross-entropy, averaged by area with that of pasted parts, or the detection loss.
     """
 
-    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
+    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
         others, own = targets, 1.0
         if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
             samples, order, own = pasted(samples, generator)
             others = targets[order]
-        chunks = (each.chunk(recipe.micro_batches) for each in (samples, targets, others))
-        for number, (images, target, other) in enumerate(zip(*chunks, strict=True)):
-            if team is not None and not team.evaluates(number):
-                yield None
-                continue
-            with mixed(images):
-                output = module(images)
-                if recipe.head is not None:
-                    loss = detection.loss(output.float(), target, recipe.head)
-                else:
-                    loss = functional.cross_entropy(output, target, label_smoothing=recipe.smoothing)
-                    if own < 1:
-                        pasted_loss = functional.cross_entropy(output, other, label_smoothing=recipe.smoothing)
-                        loss = own * loss + (1 - own) * pasted_loss
-            yield loss * len(images) / len(samples)
+        with mixed(samples):
+            output = module(samples)
+            if recipe.head is not None:
+                loss = detection.loss(output.float(), targets, recipe.head)
+            else:
+                loss = functional.cross_entropy(output, targets, label_smoothing=recipe.smoothing)
+                if own < 1:
+                    pasted_loss = functional.cross_entropy(output, others, label_smoothing=recipe.smoothing)
+                    loss = own * loss + (1 - own) * pasted_loss
+        yield loss
 
     return losses
 
@@ -198,9 +197,9 @@ def thread_count(count: int) -> Iterator[None]:
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the factor on the recipe's learning rate: batch size / 256, times a linear warm-up, then a cosine down to 0."""
+    """Return the factor on the recipe's learning rate: a linear warm-up, then a cosine down to 0; for SGD times batch / 256."""
     rising = recipe.warm_up * steps
-    scale = recipe.batch / 256
+    scale = 1.0 if recipe.adam else recipe.batch / 256
     if step < rising:
         return scale * (step + 1) / (rising + 1)
     return scale * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))

@@ -15,7 +15,7 @@ import tinyweave as tw  # noqa: E402
 from tinynas.arch import POOLINGS, Arch, blocks, macs, weights  # noqa: E402
 from tinynas.learning.module import module_of  # noqa: E402
 from tinynas.network import to_graph  # noqa: E402
-from tinynas.space import SearchSpace, arch_of, keywords, mobilenet_v3, sample, sensors, small_images  # noqa: E402
+from tinynas.space import Family, SearchSpace, arch_of, keywords, mobilenet_v3, plain, sample, sensors, small_images  # noqa: E402
 from tinyweave import api  # noqa: E402
 from tinyweave.ops import macs_original  # noqa: E402
 from tinyweave.passes import run_passes  # noqa: E402
@@ -23,6 +23,7 @@ from tinyweave.planning import Request, plan  # noqa: E402
 
 V3 = mobilenet_v3(((64, 64),), by_group=True)
 V3 = replace(V3, groups=tuple(replace(group, depths=(1,)) for group in V3.groups))
+FULL = 99  # in place of a seed: a network of full convolutions with the largest kernels
 SPACES = (small_images(), keywords(), keywords((49, 40)), sensors(128, 3))
 
 
@@ -44,12 +45,15 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
         *product(SPACES, (0,), ("mean",)),
         *product((SPACES[0], SPACES[3]), (0,), POOLINGS[1:]),
         (V3, 0, "mean"),
+        *((space, FULL, "both") for space in SPACES),
         *(pytest.param(space, 1, pooling, marks=pytest.mark.sweep) for space in SPACES for pooling in POOLINGS),
     ],
     ids=lambda each: f"{each.name}-{each.sizes[0][1]}" if isinstance(each, SearchSpace) else None,
 )
 def test_a_quantised_module_has_the_arena_of_its_architecture(space: SearchSpace, seed: int, pooling: str) -> None:
     arch = arch_of(space, sample(space, random.Random(seed), width=min(space.widths)), 5)
+    if seed == FULL:
+        arch = arch_of(space, plain(space, min(space.widths), 2, Family(full=True, long=True)), 5)
     arch = replace(arch, pooling=pooling)
     rows, columns, channels = arch.image
     module = trained_looking(arch, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from tinynas.arch import Arch, Group  # noqa: E402
 from tinynas.learning import train  # noqa: E402
 from tinynas.learning.augment import AUGMENT, pasted, shifted  # noqa: E402
 from tinynas.learning.module import module_of  # noqa: E402
-from tinynas.learning.team import Team  # noqa: E402
 from tinynas.learning.train import Recipe, accuracy, fit, rate_at, scores  # noqa: E402
 from tinynas.training_run import TrainingRun  # noqa: E402
 
@@ -25,8 +25,9 @@ def weights_of(module: torch.nn.Module) -> torch.Tensor:
     return torch.cat([value.flatten().float() for value in module.state_dict().values()])
 
 
-def test_training_reaches_95_percent_accuracy_on_stripes() -> None:
-    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, augmentation="images"))
+@pytest.mark.parametrize("optimiser", [{}, {"adam": True, "rate": train.ADAM_RATE, "weight_decay": train.ADAM_DECAY}])
+def test_training_reaches_95_percent_accuracy_on_stripes(optimiser: dict[str, Any]) -> None:
+    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, augmentation="images", **optimiser))
     values, labels = stripes(300, 1)
     assert accuracy(module, values, labels) > 0.95 and accuracy(module_of(ARCH), values, labels) < 0.7
     assert scores(module, values).shape == (300, 2)
@@ -42,9 +43,12 @@ def test_a_dense_layer_with_many_inputs_converges() -> None:
     assert accuracy(fit(module, values, labels, Recipe(3)), values, labels) > 0.95
 
 
-def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("adam", [False, True])
+def test_an_interrupted_training_resumes_to_the_same_weights(
+    adam: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(train, "SAVE_EVERY_S", 0.0)
-    recipe, data = Recipe(4, batch=32, augmentation="images", cutmix=0.5), stripes(128, 0)
+    recipe, data = Recipe(4, 32, 3e-3 if adam else 0.2, adam, augmentation="images", cutmix=0.5), stripes(128, 0)
     whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 
     with pytest.raises(StopError):
@@ -70,6 +74,7 @@ def test_the_learning_rate_rises_during_warm_up_and_then_falls() -> None:
     assert max(rates) == pytest.approx(1) and rates.index(max(rates)) == 10 and rates[-1] == pytest.approx(0)
     assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
     assert rate_at(50, 100, Recipe(10, batch=128, warm_up=0.1)) == pytest.approx(rates[50] / 2)
+    assert rate_at(50, 100, Recipe(10, batch=128, warm_up=0.1, adam=True)) == pytest.approx(rates[50])
 
 
 @pytest.mark.parametrize("kind", [name for name in AUGMENT if name != "none"])
@@ -107,7 +112,7 @@ def test_a_rectangle_of_another_image_is_pasted_into_each_image() -> None:
 def test_the_loss_of_a_mixed_image_is_that_of_both_classes_by_area(cutmix: float) -> None:
     logits, samples = torch.tensor([[2.0, -1.0, 0.0], [0.0, 1.0, 3.0]]), torch.rand(2, 1, 8, 8)
     targets, recipe = torch.tensor([0, 1]), Recipe(1, cutmix=cutmix, smoothing=0.1)
-    losses = train._losses(lambda x: logits, recipe, torch.Generator().manual_seed(1), None)
+    losses = train._losses(lambda x: logits, recipe, torch.Generator().manual_seed(1))
     (loss,) = losses(samples, targets, 0)
     each = -torch.log_softmax(logits, 1)
     wanted = torch.eye(3)[targets]
@@ -118,21 +123,6 @@ def test_the_loss_of_a_mixed_image_is_that_of_both_classes_by_area(cutmix: float
         assert order.tolist() == [1, 0] and 0.05 < own < 0.95
         wanted = own * wanted + (1 - own) * wanted[order]
     assert float(loss) == pytest.approx(float((each * (0.9 * wanted + 0.1 / 3)).sum(1).mean()))
-
-
-def test_the_losses_of_micro_batches_add_up_to_that_of_the_batch_and_are_shared() -> None:
-    """With five samples, the micro-batches have three and two."""
-    samples, targets = torch.rand(5, 1, 2, 2), torch.tensor([0, 1, 0, 0, 1])
-    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
-
-    def losses(micro_batches: int, team: Team | None = None) -> list[float | None]:
-        recipe, generator = Recipe(1, cutmix=1.0, micro_batches=micro_batches), torch.Generator().manual_seed(1)
-        found = train._losses(module, recipe, generator, team)(samples, targets, 0)
-        return [None if loss is None else float(loss.detach()) for loss in found]
-
-    (whole,), (first, second) = losses(1), losses(2)
-    assert first and second and first + second == pytest.approx(whole)
-    assert losses(2, Team(0, 2)) == [first, None] and losses(2, Team(1, 2)) == [None, second]
 
 
 def test_augmented_silence_stays_silent() -> None:
