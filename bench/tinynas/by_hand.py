@@ -342,6 +342,16 @@ def report(lines: Sequence[Line], limit: float = LEVEL) -> str:
     return rows + "\n" + "".join(f"- {what}: {', '.join(names) or 'none'}.\n" for what, names in kinds.items())
 
 
+def in_short(lines: Sequence[Line], limit: float) -> str:
+    """Return a sentence that sums the results up."""
+    said = [verdict(found := best_by_hand(line)[2], p_of(found), limit) for line in lines]
+    above = sum(line["search"] > mean_by_hand(line) for line in lines)
+    return (
+        f"Of {len(lines)} other sets the search is better than the best of four CNNs written by hand on {said.count('better')},"
+        f" and worse on {said.count('worse')}; it is above the mean of the four on {above}."
+    )
+
+
 def section(lines: Sequence[Line], limit: float) -> str:
     """Return the section of docs/EVIDENCE.md, given all results; `limit` is the largest p-value of a verdict."""
     names = " ".join(dict.fromkeys(line["set"] for line in lines))

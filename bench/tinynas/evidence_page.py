@@ -1,6 +1,6 @@
-"""Write docs/EVIDENCE.md from the measurements of `evidence.py` and `small_sets.py`: tables with commands, intervals, costs.
+"""Write docs/EVIDENCE.md from measurements of `evidence.py`, `small_sets.py` and `by_hand.py`: tables, commands, costs.
 
-In: the files of measurements (--results, --sets). Out: the page, printed, or written to docs/EVIDENCE.md with --write.
+In: the files of measurements. Out: the page, printed, or written to docs/EVIDENCE.md with --write.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
+import by_hand
 import small_sets
 import small_sets_page
 from evidence import (
@@ -65,20 +66,22 @@ from tinynas.journal import entries
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FILE = ROOT / "docs" / "EVIDENCE.md", Path(__file__).with_name("evidence.jsonl")
-SETS_FILE = Path(__file__).with_name(small_sets.RESULTS)
+SETS_FILE, HAND_FILE = (Path(__file__).with_name(each.RESULTS) for each in (small_sets, by_hand))
 PLACES = ("images", *(f"keywords-{rotation}" for rotation in range(ROTATIONS)))  # folders of samples
 LEAD = """# Evidence for the search
 
 The first part of this page compares networks that `tinyweave search` finds on small data sets, by successive halving, with
-simple classifiers and with a hand-made network. The second part repeats experiments of the [MCUNet thesis](PAPERS.md) with
+simple classifiers and with networks written by hand. The second part repeats experiments of the [MCUNet thesis](PAPERS.md) with
 smaller data and shorter trainings: evolution with a supernet, other inference engines, scaled networks, and other search
-spaces. `bench/tinynas/evidence_page.py` generates this page from the files `small_sets.jsonl` and `evidence.jsonl` in its
-folder, which hold every measurement of this page. [Find a network](SEARCH.md) describes the search, and [How the search
-works](TINYNAS.md) its terms.
+spaces. `bench/tinynas/evidence_page.py` generates this page from the files `small_sets.jsonl`, `by_hand.jsonl` and
+`evidence.jsonl` in its folder, which hold every measurement of this page. [Find a network](SEARCH.md) describes the search,
+and [How the search works](TINYNAS.md) its terms.
 
 In short:
 
 - {sets}
+
+- {hands}
 
 - {tables}
 
@@ -231,7 +234,9 @@ def sections(results: Results) -> list[Section]:
     ]
 
 
-def in_short(results: Results, sets: Sequence[small_sets.Line], p_values: Sequence[float]) -> dict[str, str]:
+def in_short(
+    results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_hand.Line], p_values: Sequence[float]
+) -> dict[str, str]:
     """Return the sentences that sum up both parts, given the p-values of all comparisons of the page."""
     limit = cutoff(p_values)
     kinds = Counter(small_sets.kind_of(line) for line in sets)
@@ -258,11 +263,11 @@ def in_short(results: Results, sets: Sequence[small_sets.Line], p_values: Sequen
     second = (
         f"With short trainings, evolution with a supernet and the engine that needs the least RAM is better {listed(parts)}."
     )
-    return {"sets": first, "tables": second, "verdicts": verdicts}
+    return {"sets": first, "hands": by_hand.in_short(hands, limit), "tables": second, "verdicts": verdicts}
 
 
-def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
-    """Return the page, given the measurements of `evidence.py` and the results of `small_sets.py`."""
+def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_hand.Line]) -> str:
+    """Return the page, given the results of `evidence.py`, `small_sets.py` and `by_hand.py`."""
     plan, counts, shares = results.plan, results.header["samples"], gpu_seconds(results)
 
     def cost(names: Iterable[str]) -> Cost:
@@ -272,6 +277,7 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
     tables = [(section, list(section.tables)) for section in sections(results)]
     p_values = [each.p for _, own in tables for one in own for each in one.differences()]
     p_values += [p_of(line[key]) for line in sets for key in ("baseline_interval", "by_hand_interval") if key in line]
+    p_values += by_hand.p_values(hands)
     limit = cutoff(p_values)
     total = cost(results.lines)
     supernets = cost(name for name in results.lines if name.startswith("supernet"))
@@ -290,8 +296,8 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         per_channel=PER_CHANNEL,
         command=" ".join(results.header["command"]),
     )
-    lead = filled(LEAD.format(**in_short(results, sets, p_values)))
-    parts = [lead, small_sets_page.section(sets, limit), filled(introduction)]
+    lead = filled(LEAD.format(**in_short(results, sets, hands, p_values)))
+    parts = [lead, small_sets_page.section(sets, limit), by_hand.section(hands, limit), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
         parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
     parts.append(f"### Summary\n\n{filled(SUMMARY)}\n{summary(results, limit)}")
@@ -330,9 +336,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=FILE)
     parser.add_argument("--sets", type=Path, default=SETS_FILE)
+    parser.add_argument("--by-hand", type=Path, default=HAND_FILE)
     parser.add_argument("--write", action="store_true", help="to docs/EVIDENCE.md")
     args = parser.parse_args()
-    text = page(read(args.results), list(entries(args.sets)))
+    text = page(read(args.results), list(entries(args.sets)), list(entries(args.by_hand)))
     if args.write:
         PAGE.write_text(text)
     else:
