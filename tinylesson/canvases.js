@@ -37,6 +37,12 @@ function knobLabels(prefix, state, specs, changed, defaults = { ...state }) {
 
 const defaultsButton = (defaults, changed) => h("button", { class: "defaults", onclick: () => changed({ ...defaults }) }, "defaults");
 
+/** Draw the figures of a part of the page, which have a width only now. */
+function drawPlaced(part) {
+  part.querySelectorAll("figure").forEach((each) => each.redraw());
+  figures.length = 0;
+}
+
 /** Place a figure whose knobs only draw it anew; draw() returns its parts for the state. */
 function liveCanvas(name, state, specs, draw) {
   const place = h("div"), defaults = { ...state }, knobs = knobLabels(name, state, specs, (changes) => turn(changes));
@@ -44,8 +50,7 @@ function liveCanvas(name, state, specs, draw) {
     Object.assign(state, changes);
     knobs.show();
     place.replaceChildren(...draw());
-    place.querySelectorAll("figure").forEach((each) => each.redraw());
-    figures.length = 0; // they are in the page
+    drawPlaced(place);
   };
   canvas(name, [knobs.labels, defaultsButton(defaults, turn)], place);
   turn({});
@@ -105,15 +110,14 @@ function storyCanvas() {
     const x = (count) => ((width - 70) * count) / most, tall = bars.length * high + 22;
     return s("svg", { width, height: tall, viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": "SRAM of four ways to run a network" },
       bars.map(([, count], index) => [s("rect", { class: count > room ? "peak" : "bar", x: 0, y: index * high + 20, width: x(count), height: 18 })]),
-      s("path", { class: "limit", d: `M${x(room)} 0V${bars.length * high}` }),
-      bars.map(([words, count], index) => [text(0, index * high + 14, words, { class: "above" }), text(x(count) + 6, index * high + 34, kib(count), { class: "above" })]),
+      s("path", { class: "limit", d: bars.map((_, index) => `M${x(room)} ${index * high + 19}v20`).join("") + `V${tall}` }), // beside the labels
+      bars.map(([words, count], index) => [text(0, index * high + 14, words), text(Math.max(x(count), x(room)) + 6, index * high + 34, kib(count))]),
       text(x(room) + 4, tall - 6, "256 KiB, all that the microcontroller has", { class: "mark" }));
   }, h("figcaption", {}, "SRAM for activations in int8, images of 224 x 224 px (MCUNet: 176 x 176). The first three are counted by formula, the last is a plan."));
   const mark = document.getElementById("canvas-story");
   mark.classList.add("alone");
   mark.replaceChildren(drawn);
-  drawn.redraw();
-  figures.length = 0;
+  drawPlaced(mark);
 }
 
 // ---- canvas 1: machines and networks by memory ----

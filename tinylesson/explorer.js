@@ -82,8 +82,7 @@ function drawUnserved() {
   place.told.textContent = "This page was saved: it knows the papers' formulas. tinyweave explore serves it, and then it plans.";
   place.answer.replaceChildren(rows ? h("div", { class: "cards", id: "rules" }, byRule({ layer: Math.max(...rows.map((row) => row.live)) })) : h("p", {}, "No formula covers this network."));
   place.layers.replaceChildren(...(rows ? [formulaBars("layers", rows, () => state.ram)] : []));
-  place.layers.querySelectorAll("figure").forEach((each) => each.redraw());
-  figures.length = 0;
+  drawPlaced(place.layers);
 }
 
 function drawExact(found) {

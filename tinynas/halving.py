@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
 FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
 STEPS = 8  # steps of the training that is timed
-FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation, on at most this many folds
+FEW, FEW_GROUPS = 200, 5  # with fewer validation samples or groups, networks are judged by cross-validation
+FOLDS = 4  # at most, of a cross-validation
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
@@ -100,30 +101,40 @@ class Score(NamedTuple):
     loss: float | None = None  # mean cross-entropy; None for a detector
 
 
-def is_folded(kind: str, validation: int) -> bool:
-    """Return whether `validation` samples are too few to compare networks, so that cross-validation is necessary."""
-    return validation < FEW and kind != "detection"
+def is_folded(kind: str, validation: int, groups: int = FEW_GROUPS) -> bool:
+    """Return whether `validation` samples of some groups are too few to compare networks: cross-validation is necessary."""
+    return (validation < FEW or groups < FEW_GROUPS) and kind != "detection"
 
 
 def folds_of(data: Dataset) -> int:
-    """Return on how many of FOLDS folds a network is cross-validated: as many as have FEW samples, but 2 to FOLDS.
+    """Return how often a network is trained in a cross-validation: until FEW samples of FEW_GROUPS groups have judged it.
 
-    Return 1, for no cross-validation, if the validation part suffices, or a class has fewer than FOLDS samples, or groups.
+    These are 2 to all of `_divisions`. Return 1, for no cross-validation, if the validation part suffices, or a class has a
+    single sample, or group.
     """
-    if not is_folded(data.kind, data.counts()["validation"]):
+    judging = data.groups_of("validation")
+    if not is_folded(data.kind, data.counts()["validation"], FEW_GROUPS if judging is None else len(np.unique(judging))):
         return 1
+    known, divisions = np.isin(data.parts, list(map(PARTS.index, SEEN))), _divisions(data)
+    groups = FEW_GROUPS * FOLDS if data.groups is None else len(np.unique(data.groups[known]))
+    needed = ceil(divisions * max(FEW / known.sum(), FEW_GROUPS / groups))
+    return min(max(2, needed), divisions) if divisions > 1 else 1
+
+
+def _divisions(data: Dataset) -> int:
+    """Return into how many folds the training and validation samples are divided: FOLDS, or the fewest groups of a class."""
     known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
     groups = np.arange(len(data.parts)) if data.groups is None else data.groups
     fewest = min(len(np.unique(groups[known & (data.labels == label)])) for label in range(len(data.classes)))
-    return min(max(2, ceil(FEW * FOLDS / known.sum())), FOLDS) if fewest >= FOLDS else 1
+    return min(FOLDS, fewest)
 
 
 def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
     """Return the (values, labels) of each training and of the samples that judge it.
 
-    With one fold these are the training part and the validation part. With more, both together are divided into FOLDS of about
-    equal classes, without a group in two; each of the first `folds` judges a training on the others. With FINAL, one training
-    sees both, so validation is not fair.
+    With one fold these are the training part and the validation part. With more, both together are divided into folds of
+    about equal classes, without a group in two; each of the first `folds` judges a training on the others. With FINAL, one
+    training sees both, so validation is not fair.
     """
     if folds in (1, FINAL):
         return [(data.part(*(SEEN if folds == FINAL else TRAIN)), data.part("validation"))]
@@ -132,7 +143,7 @@ def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
     known = np.flatnonzero(np.isin(data.parts, list(map(PARTS.index, SEEN))))
     values, labels = data.values[known], data.labels[known]
     groups = known if data.groups is None else data.groups[known]
-    divided = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
+    divided = StratifiedGroupKFold(_divisions(data), shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
     return [((values[seen], labels[seen]), (values[unseen], labels[unseen])) for seen, unseen in islice(divided, folds)]
 
 

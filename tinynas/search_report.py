@@ -143,7 +143,7 @@ def _summary(trained: Record) -> str:
 def _shown(record: Record) -> str:
     """Return which quality of the candidates the card and the page show."""
     folds = record["trained"]["folds"]
-    cross_validated = f"in a cross-validation on {folds} of {halving.FOLDS} folds, without the test part,"
+    cross_validated = f"in a cross-validation on {folds} folds, without the test part,"
     where = cross_validated if folds > 1 else "on the validation part"
     how = "with a supernet's weights, or if trained further, after that" if record["trained"]["supernet"] else LAST
     return f"the {record['measure']} {where} {how}"

@@ -84,7 +84,11 @@
     });
     return [each.querySelector("h3").textContent, before, said];
   });
-  seen.story = [document.querySelectorAll("#canvas-story .peak").length, document.getElementById("canvas-story").textContent];
+  const story = document.getElementById("canvas-story"), room = story.querySelector(".limit");
+  const boxes = [...story.querySelectorAll("svg text")].map((each) => each.getBBox());
+  const parts = [...room.getAttribute("d").matchAll(/M([\d.]+) ([\d.]+)v([\d.]+)/g)].map((part) => part.slice(1).map(Number));
+  const crossed = parts.flatMap(([x, y, tall]) => boxes.filter((box) => box.x < x && x < box.x + box.width && box.y < y + tall && y < box.y + box.height));
+  seen.story = [story.querySelectorAll(".peak").length, story.textContent, parts.length, crossed.length];
   dispatchEvent(new Event("beforeprint"));
   seen.closedInPrint = [...document.querySelectorAll(".question > details")].filter((each) => !each.open).length;
   parent.postMessage(JSON.stringify(seen), "*");

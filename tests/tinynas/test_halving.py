@@ -190,6 +190,21 @@ def test_only_few_validation_samples_are_cross_validated() -> None:
     assert halving.folds_of(replace(few, labels=rare, groups=np.arange(500) // 15)) == 1, "they are one group"
 
 
+@pytest.mark.parametrize(("people", "folds"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 3), (26, 2), (60, 1)])
+def test_few_groups_are_cross_validated_until_five_have_judged(people: int, folds: int) -> None:
+    """The last person is for the test, or a fifth of many; one in five of the others for validation, but at least one."""
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install '.[search]'")
+    each = 3_000 // people
+    groups, test = np.repeat(np.arange(people), each), max(1, people // 6)
+    judges = max(1, (people - test) // 8)
+    parts = np.where(groups < people - test - judges, 0, np.where(groups < people - test, 1, 2)).astype(np.uint8)
+    data = replace(waves(each * people), parts=parts, groups=groups, labels=np.arange(each * people) % 2)
+    assert data.counts()["validation"] >= halving.FEW or people == 2
+    assert halving.folds_of(data) == folds
+    judged = [unseen for _, (_, unseen) in halving.splits(data, folds)]
+    assert folds == 1 or sum(map(len, judged)) >= min(5, people - test) * each
+
+
 def test_a_cross_validation_trains_without_the_samples_that_judge(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

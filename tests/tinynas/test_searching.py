@@ -336,7 +336,7 @@ def test_search_and_train_commands_write_their_results(
     assert (about["networks"], about["sampled"], about["computed"], about["folds"]) == (2, 0, 1, 3)
     said = f"trained: 2 networks, of them 0 sampled from the {about['space']:.2g} of the space; computed from the samples"
     said += f" without training: 1; {sum(epochs)} epochs in all, with 3 trainings of each network in a cross-validation"
-    shown = "accuracy in a cross-validation on 3 of 4 folds, without the test part, after the last training of each;"
+    shown = "accuracy in a cross-validation on 3 folds, without the test part, after the last training of each;"
     made = (tmp_path / "found" / "card.md").read_text()
     assert made.startswith("# sensors: 2 classes") and said in made and shown in made and "best five" not in made
     record["accuracy"]["top_5_int8"] = 0.876

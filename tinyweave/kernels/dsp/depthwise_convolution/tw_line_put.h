@@ -17,7 +17,7 @@ static inline void tw_line_put(uint32_t *to, uint32_t first, uint32_t second)
 
 /* Stores four columns of four channels, `step` bytes apart, as two words in each of the four lines; advances `to` and `from`.
  * Registers: [in]: input; [by]: step; [word]: where words go; [a] .. [d]: columns 0 .. 3, then their halves; r12, lr: channels 2
- * and 3 of columns 0 and 1, of columns 2 and 3. No stack.
+ * and 3 of columns 0 and 1, of columns 2 and 3. No stack. [line]: bytes of a line.
  * Order: the column at [by] is loaded first, so that one ADD moves past both. Two words of a line are stored by one STRD. The
  * line of channel 0 is stored last, since its store advances [word]. Equals two calls of tw_line_put(). */
 #define TW_LINE_STORE_TWO(first, second, rotated, at) \
@@ -36,12 +36,12 @@ static inline void tw_line_put_two(uint32_t **to, const int8_t **from, int32_t s
                      "pkhtb lr, %[d], %[c], asr #16\n"
                      "pkhbt %[a], %[a], %[b], lsl #16\n"
                      "pkhbt %[c], %[c], %[d], lsl #16\n"
-                     TW_LINE_STORE_TWO("r12", "lr", "", ", #128]")
-                     TW_LINE_STORE_TWO("r12", "lr", ", ror #8", ", #192]")
-                     TW_LINE_STORE_TWO("%[a]", "%[c]", ", ror #8", ", #64]")
+                     TW_LINE_STORE_TWO("r12", "lr", "", ", #2*%c[line]]")
+                     TW_LINE_STORE_TWO("r12", "lr", ", ror #8", ", #3*%c[line]]")
+                     TW_LINE_STORE_TWO("%[a]", "%[c]", ", ror #8", ", %[line]]")
                      TW_LINE_STORE_TWO("%[a]", "%[c]", "", "], #8")
                      : [word] "+r"(*to), [in] "+r"(*from), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d)
-                     : [by] "r"(step)
+                     : [by] "r"(step), [line] "i"(4 * TW_LINE_WORDS)
                      : "r12", "lr", "memory");
 #else
     for (int32_t half = 0; half < 2; ++half, *from += 2 * step) {
