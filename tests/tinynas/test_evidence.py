@@ -121,7 +121,6 @@ def survivors(p_values: Sequence[float]) -> list[bool]:
 
 
 def test_holms_correction_steps_down() -> None:
-    """All but the example are drawn: many near the limits, and pairs of equal ones."""
     p_values = [0.04, 0.005, 0.03, 0.015]
     assert holm.cutoff(p_values) == 0.015 and survivors(p_values) == [False, True, False, True], "0.0125, 0.0167, then 0.025"
     assert holm.cutoff([0.06]) == holm.cutoff([]) == -1 and holm.cutoff([0.05]) == 0.05

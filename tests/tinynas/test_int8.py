@@ -43,6 +43,6 @@ def test_from_ten_classes_on_the_right_class_may_be_among_the_best_five(classes:
     found, (values, labels) = evaluate_int8(arch, weights, data), data.part("test")
     scores = int8_outputs(api.with_io(found.model, "int8", "nhwc").graph, values).reshape(len(values), classes).astype(int)
     order = np.lexsort((np.broadcast_to(np.arange(classes), scores.shape), -scores))
-    share = {"top_5_int8": np.mean([label in best[:5] for label, best in zip(labels, order, strict=True)])}
-    assert found.accuracy == {key: found.accuracy[key] for key in ("test", "test_int8")} | (share if classes >= 10 else {})
-    assert 0.2 < share["top_5_int8"] < 0.9 and found.accuracy["test_int8"] == np.mean(labels == order[:, 0])
+    share = np.mean([label in best[:5] for label, best in zip(labels, order, strict=True)])
+    assert found.accuracy.get("top_5_int8") == (share if classes >= 10 else None) and 0.2 < share < 0.9
+    assert found.accuracy["test_int8"] == np.mean(labels == order[:, 0])
