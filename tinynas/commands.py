@@ -99,6 +99,8 @@ def search(
                 print(f"tinyweave: the search {what} of wall-clock time, if no other program runs", file=sys.stderr)
             if what.startswith(search_options.FEW_FIT):
                 print(f"tinyweave: the search has {what}; higher limits give it more", file=sys.stderr)
+            if what.startswith(search_options.TOO_SHORT):
+                print(f"tinyweave: the search has {what}", file=sys.stderr)
             report(what, done, total)
 
         given = {**_given(chosen, prepared), **more}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MINUTES = 20  # default time limit
 FEW_FIT = "few networks to choose from"  # begins the progress report of a search for which most networks are too large
+TOO_SHORT = "too little time for a supernet"  # begins the progress report of a search whose supernet is hardly trained
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 
@@ -46,7 +47,7 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     Detectors default to "halving". `team` is None without torchrun. Raise CompileError if the strategy or a cost in `against`
     is unknown, or the options exclude each other.
     """
-    strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
+    strategy = "supernet" if options.supernet_budget else "halving" if options.rungs else options.strategy
     if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out strategy, or give strategy=halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
@@ -79,10 +80,3 @@ def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: 
         with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
             return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
     return "supernet" if against else "halving"
-
-
-def has_gpu() -> bool:
-    """Return whether PyTorch finds a CUDA GPU."""
-    import torch
-
-    return bool(torch.cuda.is_available())

@@ -125,18 +125,18 @@ def _trained(found: SearchResult, run: Record) -> Record:
         "epochs": epochs,
         "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
     }
-    return trained | {"summary": _summary(trained), "judged": _judged(folds)}
+    measured = sum("rung" not in each for each in found.trained)
+    return trained | {"summary": _summary(trained, measured), "judged": _judged(folds)}
 
 
-def _summary(trained: Record) -> str:
-    """Return a line on how many networks were trained, sampled or computed, and for how many epochs."""
+def _summary(trained: Record, measured: int) -> str:
+    """Return a line on how many networks were trained, sampled, computed or `measured` with a supernet, and on the epochs."""
     epochs = f"{trained['epochs']:,} epochs in all"
-    if trained["supernet"]:
-        measured = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
-        further = f"{trained['rungs'][0][0]} of them trained further"
-        return f"measured with the weights of a supernet: {measured}; {further}, {epochs}"
     said = f"trained: {trained['networks']:,} network{'s' if trained['networks'] != 1 else ''}"
-    if trained["sampled"] is not None:
+    if trained["supernet"]:
+        of = f"the {measured:,} that were measured with the weights of a supernet, out of {trained['space']:.2g} of the space"
+        said += f", of them {trained['sampled']:,} of {of}"
+    elif trained["sampled"] is not None:
         said += f", of them {trained['sampled']:,} sampled from the {trained['space']:.2g} of the space"
     if trained["computed"]:
         said += f"; computed from the samples without training: {trained['computed']}"

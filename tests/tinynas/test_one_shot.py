@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
+from cases.waves import BOARD, NUMBERS, RUNGS, SPACE, TARGET, waves  # noqa: E402
 
 from tinynas import (  # noqa: E402
     halving,
@@ -24,15 +26,17 @@ from tinynas import (  # noqa: E402
     searching,
     training_run,
 )
-from tinynas.arch import Arch, macs, to_json  # noqa: E402
+from tinynas.arch import Arch, is_fitted, macs, to_json  # noqa: E402
+from tinynas.budget import PLANNING, Budget, step_seconds  # noqa: E402
 from tinynas.costs import Costs, Target, costs  # noqa: E402
 from tinynas.evolution import Evolution  # noqa: E402
-from tinynas.halving import Rung  # noqa: E402
+from tinynas.learning import train  # noqa: E402
 from tinynas.one_shot import SupernetBudget, budget_within, choose_width, from_record, needed_seconds, paper_budget  # noqa: E402
 from tinynas.search_report import card, search_record  # noqa: E402
 from tinynas.searching import SearchResult, search  # noqa: E402
 from tinynas.settings import SearchOptions  # noqa: E402
-from tinynas.space import SearchSpace, arch_of, sample, small_images, smallest  # noqa: E402
+from tinynas.space import SearchSpace, arch_of, largest, sample, small_images, smallest  # noqa: E402
+from tinynas.tasks.dataset import Dataset  # noqa: E402
 from tinynas.training_run import TrainingRun  # noqa: E402
 from tinynas.workers import Workers  # noqa: E402
 from tinyweave import api  # noqa: E402
@@ -53,7 +57,11 @@ def few_of_each_width() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
     return search(
-        waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), SearchOptions(tensorboard=True, supernet_budget=NUMBERS)
+        waves(400),
+        SPACE,
+        TARGET,
+        tmp_path_factory.mktemp("found"),
+        SearchOptions(tensorboard=True, supernet_budget=NUMBERS, rungs=RUNGS),
     )
 
 
@@ -64,10 +72,10 @@ def test_the_deployed_network_has_the_costs_that_the_search_reported(found: Sear
     assert found.costs.ram == profile.ram and found.costs.flash == pytest.approx(profile.flash, rel=0.01)
     assert run["strategy"] == "supernet" and len(run["widths"]) == 1 and from_record(run["supernet"]) == NUMBERS
     assert len(found.candidates) == NUMBERS.evolution.evaluations and all(cost.fit for _, cost in found.candidates)
-    rungs = [[each["candidate"] for each in found.trained if each["rung"] == number] for number in range(3)]
-    assert rungs[0] == list(range(8)) and rungs[1] == [0, 1] and len(rungs[2]) == 1
-    inherited = [each["accuracy"] for each in found.trained if each["rung"] == 0]
-    assert inherited == sorted(inherited, reverse=True), "the finalists are the best"
+    rungs = [[each["candidate"] for each in found.trained if each.get("rung") == number] for number in (None, 0, 1)]
+    assert sorted(rungs[0]) == list(range(8)) and rungs[1] == [0, 1] and len(rungs[2]) == 1
+    inherited = [(each["candidate"], each["accuracy"]) for each in found.trained if "rung" not in each]
+    assert [share for _, share in sorted(inherited)] == sorted((share for _, share in inherited), reverse=True), "the best"
 
 
 def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -> None:
@@ -76,7 +84,7 @@ def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -
     assert faults(record, "search") == "" and record["strategy"] == "supernet"
     stage_one = {key: run[key] for key in ("widths", "share", "enough")}
     assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} | stage_one
-    final = [each["epochs"] for each in found.trained if each["rung"]]  # a network with 100 % is not trained again
+    final = [each["epochs"] for each in found.trained if "rung" in each]  # a network with 100 % is not trained again
     assert record["trained"]["epochs"] == 3 + sum(final) and len(final) == 3 and sum(final) in (2, 4)
     assert (run["share"] >= 0.8) == (run["enough"] is None)
     said = f"stage one chose width {run['widths'][0]:g}, at which {100 * run['share']:.0f} % of the sampled networks fit"
@@ -90,7 +98,7 @@ def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -
     front = [points[each["candidate"]] for each in record["front"]]
     assert set(front) == {p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points)}
     assert all(to_json(found.candidates[each["candidate"]][0]) == each["arch"] for each in record["front"])
-    assert "measured with the weights of a supernet: 8 of the" in card(record) and "2 of them trained further" in card(record)
+    assert "trained: 2 networks, of them 2 of the 8 that were measured with the weights of a supernet" in card(record)
 
 
 def test_a_short_record_has_the_whole_front_and_the_chosen_network(
@@ -107,6 +115,83 @@ def test_a_short_record_has_the_whole_front_and_the_chosen_network(
     assert short["front"] == whole["front"] and short["chosen"] == whole["chosen"]
 
 
+@pytest.fixture(scope="module", params=[1, 2])
+def timed(
+    request: pytest.FixtureRequest, one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory
+) -> SearchResult:
+    """Return the result of the shortest search by supernet, with a comparison on the validation part, or in two folds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "machine_factor", lambda _: 1000.0)
+        patch.setattr(halving, "folds_of", lambda _: request.param)
+        return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("timed"), SearchOptions("supernet", minutes=0.1))
+
+
+@pytest.mark.emulator
+def test_a_timed_search_by_supernet_ends_as_one_by_halving(timed: SearchResult) -> None:
+    """Its finalists are the plain network, an evolved one with the supernet's weights, and those without training."""
+    run = json.loads((timed.folder / "search.json").read_text())
+    archs, measured = [arch for arch, _ in timed.candidates], [each for each in timed.trained if "rung" not in each]
+    assert run["rungs"] == [[2, 1]] and run["sampled"] == 1 and len(run["candidates"]) == 4 and run["evolved"]
+    assert [is_fitted(arch) for arch in archs[:4]] == [False, False, True, True] and not any(map(is_fitted, archs[4:]))
+    least = len(archs) - 4 + 1
+    assert least <= len(measured) <= 8 and archs[1] in {archs[each["candidate"]] for each in measured}
+    finalists = [each for each in timed.trained if each.get("rung") == 0]
+    assert {each["candidate"] for each in finalists} == {0, 1, 2, 3} and all(("loss" in each) for each in finalists)
+    final = timed.trained[-1]
+    assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt")
+    assert (timed.folder / "weights" / "start-1.pt").is_file() and not (timed.folder / "weights" / "start-2.pt").exists()
+    record = search_record(timed, run)
+    assert faults(record, "search") == "" and record["trained"]["networks"] == 2 and record["trained"]["computed"] == 2
+    assert record["trained"]["epochs"] == run["folds"] * (4 + 2) + 2 + (0 if is_fitted(timed.arch) else 1)
+    said = f"trained: 2 networks, of them 1 of the {len(measured)} that were measured with the weights of a supernet, out of "
+    assert record["trained"]["summary"].startswith(said) and "computed from the samples without training: 2" in card(record)
+
+
+@pytest.mark.emulator
+def test_a_timed_search_by_supernet_resumes_to_the_same_result(
+    timed: SearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its evolution has ended, but not all of its candidates are trained; nothing that ended is done again."""
+    monkeypatch.setattr(searching, "machine_factor", lambda _: pytest.fail("the budget is known"))
+    run = json.loads((timed.folder / "search.json").read_text())
+    monkeypatch.setattr(halving, "folds_of", lambda _: run["folds"])
+    shutil.copytree(timed.folder, tmp_path / "run")
+    entries = (tmp_path / "run" / "results.jsonl").read_text().splitlines()
+    (tmp_path / "run" / "results.jsonl").write_text("\n".join(entries[:2]))
+    again = search(waves(400), SPACE, TARGET, tmp_path / "run", SearchOptions("supernet", minutes=0.1))
+    assert again.trained == timed.trained and again.candidates == timed.candidates and again.accuracy == timed.accuracy
+    for name in ("search.json", "supernet.pt", "evolution.jsonl", "network.tflite"):
+        assert (tmp_path / "run" / name).read_bytes() == (timed.folder / name).read_bytes()
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("folds", [1, 2])
+def test_an_evolved_network_is_trained_finally_from_weights_of_the_supernet(
+    timed: SearchResult, folds: int, tmp_path: Path, one_worker: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a cross-validation it begins with random weights, since the supernet has seen the samples; the final one does not."""
+    shutil.copytree(timed.folder, tmp_path / "run")
+    for name in ("results.jsonl", "trials.jsonl"):
+        (tmp_path / "run" / name).unlink()
+    began = list[tuple[int, str | None]]()
+
+    def train_one(arch: str, *_: Any, start: str | None, end: str, **__: Any) -> halving.Score:
+        number = {"0-0.pt": 0, "0-1.pt": 1, "final-1.pt": 9}.get(Path(end).name, -1)
+        began.append((number, start and Path(start).name))
+        Path(end).touch()
+        return halving.Score(0.99, 0.1) if number == 1 else halving.Score(0.5, 0.9)
+
+    monkeypatch.setattr(halving, "train_one", train_one)
+    run = json.loads((timed.folder / "search.json").read_text()) | {"folds": folds}
+    this = searching._Search(
+        waves(400), SPACE, TARGET, tmp_path / "run", SearchOptions("supernet", minutes=0.1), one_worker, None, lambda *_: None
+    )
+    _, records = searching._halve(this, run, lambda arch: Costs(0, 0, 0, None, {}))
+    of_rung = {0: "trial-sensors_shifted.pt", 1: "start-1.pt"} if folds == 1 else {0: None, 1: None}
+    assert {number: start for number, start in began if number in of_rung} == of_rung
+    assert began[-1] == (9, "0-1.pt" if folds == 1 else "start-1.pt") and records[-1]["candidate"] == 1
+
+
 class StopError(Exception):
     pass
 
@@ -121,11 +206,18 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
 
         return progress
 
-    places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
+    places = ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):
-            search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS), progress=stop_at(title, count))
-    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS))
+            search(
+                waves(400),
+                SPACE,
+                TARGET,
+                tmp_path,
+                SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS),
+                progress=stop_at(title, count),
+            )
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS))
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     assert resumed.candidates == found.candidates
     files = [each.folder / "network.tflite" for each in (resumed, found)]
@@ -160,23 +252,29 @@ def test_losses_rates_and_accuracies_are_logged_to_tensorboard(found: SearchResu
     assert all(0 < value < 3 for _, value in told["supernet/loss"]) and told["supernet/rate"][-1][1] < 1e-3
     bests = [value for _, value in told["evolution/best accuracy"]]
     assert bests == sorted(bests) and len(bests) == len(found.candidates)
-    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if each["rung"] == 0))
+    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if "rung" not in each))
 
 
-def test_progress_shows_the_loss_at_most_twice_per_second() -> None:
+def test_the_progress_of_a_supernet_counts_the_epochs_of_both_trainings(
+    one_worker: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = list[tuple[str, int, int]]()
-    run = one_shot._phase(TrainingRun(progress=lambda *told: shown.append(told)), "x", "training", Path("unused"), epochs=3)
-    assert run.after_step is not None
-    for loss in (0.5, 0.4):
-        run.after_step(0, torch.tensor(loss))
-    run.progress("", 1, 3)
-    assert shown == [("training: loss 0.500", 0, 3), ("training: loss 0.500", 1, 3)]
+    monkeypatch.setattr("tinynas.workers.POLL_S", 0.01)
+    monkeypatch.setattr(halving, "POLL_S", 0.0)
+    halving.save_data(waves(100), tmp_path / halving.DATA)
+    run = TrainingRun(progress=lambda *told: shown.append(told))
+    one_shot.train_supernet(waves(100), SPACE, SupernetBudget(4, 8, Evolution()), tmp_path, run, workers=one_worker, threads=1)
+    assert shown[0] == ("training the supernet", 0, 12) and shown[-1] == ("training the supernet", 12, 12)
+    done = [count for text, count, _ in shown if text.startswith("training the supernet: loss ")]
+    assert done == sorted(done) and 0 < done[-1] < 12 and (tmp_path / "supernet.pt").is_file()
 
 
 def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(training_run, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match=re.escape(f"TensorBoard, which is not installed; {install('tensorboard')}")):
-        search(waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS))
+        search(
+            waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS, rungs=RUNGS)
+        )
     assert not (tmp_path / "none").exists()
 
 
@@ -199,51 +297,119 @@ def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: P
 
 
 def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:
-    costs = {"warm_up": 10.0, "epochs": 20.0, "evolution": 1.0, "rungs": 5.0}
+    costs = {"warm_up": 10.0, "epochs": 20.0, "evolution": 1.0}
     paper = paper_budget("images")
-    assert budget_within(1e9, costs, "images", 2).evolution == paper.evolution == Evolution()
-    assert (paper.warm_up, paper.epochs, paper.rungs[-1]) == (150, 300, Rung(1, 100))
-    assert budget_within(0.1, costs, "sounds", 1) == SupernetBudget(
-        1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2))
-    )
-    for minutes in (30, 120, 600):
+    assert budget_within(1e9, costs, "images", 2) == paper == SupernetBudget(150, 300, Evolution())
+    assert budget_within(0.1, costs, "sounds", 1) == SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1))
+    for minutes in (15, 60, 90):
         numbers = budget_within(60 * minutes, costs, "images", 2)
-        assert from_record(json.loads(json.dumps(numbers.record()))) == numbers
-        training = numbers.warm_up * 10 + numbers.epochs * 20
-        alone = (numbers.evolution.evaluations * 1 + halving.total_epochs(numbers.rungs) * 5) / 2
-        assert needed_seconds(numbers, costs, 2) == pytest.approx(training + alone)
-        assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
+        assert from_record(json.loads(json.dumps(asdict(numbers)))) == numbers
+        took = numbers.warm_up * 10 + numbers.epochs * 20 + numbers.evolution.evaluations * 1 / 2
+        assert needed_seconds(numbers, costs, 2) == pytest.approx(took) and 0.75 * 60 * minutes < took < 1.1 * 60 * minutes
 
 
+def test_the_predicted_times_grow_with_networks_and_shrink_with_processes() -> None:
+    limit = Budget(600, 2, 1.5, 640, 64, validation=200)
+    seconds = one_shot.predicted_seconds(SPACE, 2, limit, 1)
+    slower = one_shot.predicted_seconds(SPACE, 2, replace(limit, slowdown=3.0), 1)
+    assert set(seconds) == set(one_shot.SHARES) and slower == {
+        name: pytest.approx(2 * value) for name, value in seconds.items()
+    }
+    typical = step_seconds(arch_of(SPACE, smallest(SPACE), 2), 64), step_seconds(arch_of(SPACE, largest(SPACE), 2), 64)
+    assert seconds["warm_up"] == pytest.approx(1.5 * 10 * typical[1])
+    assert 4 * typical[0] < seconds["epochs"] / (1.5 * 10) < 4 * typical[1]
+    shares = [one_shot.predicted_seconds(SPACE, 2, limit, size)["epochs"] / seconds["epochs"] for size in (2, 3, 4)]
+    assert shares == pytest.approx([1 / 2, 1 / 2, 1 / 4]), "a process of three has two networks of a step"
+    least = 1.5 * one_shot.PLANS * PLANNING
+    more = one_shot.predicted_seconds(SPACE, 2, replace(limit, validation=1000), 1)["evolution"]
+    assert least < seconds["evolution"] < more
+
+
+def planned(folder: Path, options: SearchOptions, data: Dataset | None = None) -> tuple[dict[str, Any], list[str]]:
+    """Return the record of a search's plan, and what it told before it trained anything."""
+    said = list[str]()
+
+    def progress(what: str, done: int, total: int) -> None:
+        said.append(what)
+        if what.startswith(("training the supernet", "recipes")):
+            raise StopError
+
+    with pytest.raises(StopError):
+        search(data or waves(400), SPACE, TARGET, folder, options, progress=progress)
+    return json.loads((folder / "search.json").read_text()), said
+
+
+@pytest.mark.emulator
+def test_the_plan_of_a_supernet_does_not_depend_on_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that is ten times as busy all clocks show ten times as much; the plan is the same, byte for byte."""
+    monkeypatch.setattr(searching, "machine_factor", lambda _: 1.0)
+    options = SearchOptions("supernet", minutes=3, processes=1)
+    quiet, said = planned(tmp_path / "quiet", options)
+    for name in ("perf_counter", "process_time"):
+        real = getattr(time, name)
+        monkeypatch.setattr(time, name, lambda real=real: 10 * real())
+    planned(tmp_path / "busy", options)
+    files = [(tmp_path / name / "search.json").read_bytes() for name in ("quiet", "busy")]
+    assert files[0] == files[1]
+    budget, limit = from_record(quiet["supernet"]), Budget(**quiet["limit"])
+    space = replace(SPACE, widths=tuple(quiet["widths"]))
+    supernet = needed_seconds(budget, one_shot.predicted_seconds(space, 2, limit, 1), 1)
+    assert budget.warm_up > 1 and budget.epochs > 1 and 0.2 * 180 < supernet < 0.34 * 180
+    assert limit.seconds == pytest.approx(180 - supernet) and limit.folds == halving.folds_of(waves(400)) > 1
+    (told,) = (each for each in said if each.startswith(searching.NEEDS))
+    assert 2.5 < float(told.split()[-2]) < 3.3
+
+
+@pytest.mark.emulator
+def test_a_supernet_without_enough_time_says_so_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "machine_factor", lambda _: 20.0)
+    run, said = planned(tmp_path / "short", SearchOptions("supernet", minutes=12, processes=1))
+    (told,) = (each for each in said if each.startswith(search_options.TOO_SHORT))
+    match = re.fullmatch(
+        r".*: the supernet is trained for (\d+) of 200 epochs, and needs at least 20; give --minutes (\d+), or .*", told
+    )
+    assert match and int(match[1]) == run["supernet"]["epochs"] < 20
+    run, said = planned(tmp_path / "long", SearchOptions("supernet", minutes=int(match[2]), processes=1))
+    assert run["supernet"]["epochs"] >= 20 and not any(each.startswith(search_options.TOO_SHORT) for each in said)
+    run, said = planned(tmp_path / "almost", SearchOptions("supernet", minutes=int(match[2]) - 1.5, processes=1))
+    assert run["supernet"]["epochs"] < 20, "no more minutes than necessary"
+
+
+def test_the_command_prints_what_a_search_says_before_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tinynas import verbs
+    from tinyweave.cli import main
+
+    def told(*_: Any, progress: Callable[[str, int, int], None], **__: Any) -> None:
+        for what in (f"{searching.NEEDS} 7 minutes", f"{search_options.TOO_SHORT}: 3 epochs", "training the supernet"):
+            progress(what, 1, 1)
+        raise CompileError("it stops", "here")
+
+    monkeypatch.setattr(verbs, "search", told)
+    assert main(["search", "--task", "images", "--data", "x", "--device", "stm32f412", "-o", str(tmp_path / "found")]) == 2
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "tinyweave: the search needs about 7 minutes of wall-clock time, if no other program runs",
+        "tinyweave: the search has too little time for a supernet: 3 epochs",
+    ]
+
+
+@pytest.mark.emulator
 @pytest.mark.parametrize("minutes", [0.5, None])
 def test_a_search_by_supernet_reports_the_minutes_that_it_needs(
     minutes: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a time limit, a GPU trains a supernet as long as the paper does."""
-    monkeypatch.setattr(one_shot, "supernet_seconds", lambda *_, **__: dict.fromkeys(one_shot.SHARES, 6000.0))
-    monkeypatch.setattr(searching, "has_gpu", lambda: True)
-    said = list[str]()
-
-    def progress(what: str, done: int, total: int) -> None:
-        said.append(what)
-        if what.startswith(searching.NEEDS):
-            raise KeyboardInterrupt
-
-    options = SearchOptions("supernet", minutes=minutes, processes=1)
-    with pytest.raises(KeyboardInterrupt):
-        search(waves(400), SPACE, TARGET, tmp_path, options, progress=progress)
-    least = SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2)))
+    monkeypatch.setattr(one_shot, "predicted_seconds", lambda *_: dict.fromkeys(one_shot.SHARES, 6000.0))
+    monkeypatch.setattr(searching, "machine_factor", lambda _: 1.0)
+    monkeypatch.setattr(train, "device", lambda: torch.device("cuda"))
+    run, said = planned(tmp_path, SearchOptions("supernet", minutes=minutes, processes=1))
+    least = SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1))
     budget = least if minutes else paper_budget("sensors")
-    needed = 100 * (budget.warm_up + budget.epochs + budget.evolution.evaluations + halving.total_epochs(budget.rungs))
-    assert 0 <= int(said[-1].removeprefix(f"{searching.NEEDS} ").removesuffix(" minutes")) - needed <= 5
-
-
-def test_the_seconds_of_all_phases_of_a_supernet_are_measured(one_worker: Workers, tmp_path: Path) -> None:
-    data = waves(200)
-    halving.save_data(data, tmp_path / halving.DATA)
-    arch = arch_of(SPACE, smallest(SPACE), 2)
-    seconds = one_shot.supernet_seconds(data, SPACE, arch, tmp_path, one_worker, threads=1, progress=lambda *_: None)
-    assert set(seconds) == set(one_shot.SHARES) and all(0 < value < 60 for value in seconds.values())
+    assert from_record(run["supernet"]) == budget
+    needed = 100 * (budget.warm_up + budget.epochs + budget.evolution.evaluations)
+    (told,) = (each for each in said if each.startswith(searching.NEEDS))
+    assert 0 <= int(told.removeprefix(f"{searching.NEEDS} ").removesuffix(" minutes")) - needed <= 20
 
 
 def test_the_width_whose_fitting_networks_have_most_macs_is_searched(one_worker: Workers) -> None:
