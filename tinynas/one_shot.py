@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from itertools import accumulate, islice
 from math import ceil, sqrt
 from pathlib import Path
+from pickle import UnpicklingError
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -246,6 +247,21 @@ def _train(data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Pa
             state.unlink(missing_ok=True)
 
 
+def load_supernet(space: SearchSpace, classes: int, folder: Path) -> Supernet:
+    """Return the supernet of a run's folder; raise CompileError if its file is damaged or of another space."""
+    import torch
+
+    from .learning.supernet import Supernet
+
+    supernet = Supernet(space, classes)
+    try:
+        supernet.load_state_dict(torch.load(folder / SUPERNET, weights_only=True))
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, EOFError, UnpicklingError) as error:
+        why = f"'{folder / SUPERNET}' is damaged, or the supernet of another space"
+        raise CompileError(why, "delete it, or give another folder") from error
+    return supernet
+
+
 def recipe_of(data: Dataset, epochs: int) -> Recipe:
     """Return the hyperparameters with which a supernet, or its largest network, is trained for some epochs."""
     from .learning.train import Recipe
@@ -300,14 +316,8 @@ def _phase(run: TrainingRun, name: str, checkpoint: Path, before: int) -> Traini
 @lru_cache(maxsize=1)
 def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
     """Read the supernet and the data set of a run's folder; the last result is cached, so a worker reads them once."""
-    import torch
-
-    from .learning.supernet import Supernet
-
     data = halving.load_data(Path(folder) / halving.DATA)
-    supernet = Supernet(space, len(data.classes))
-    supernet.load_state_dict(torch.load(Path(folder) / SUPERNET, weights_only=True))
-    return supernet, data
+    return load_supernet(space, len(data.classes), Path(folder)), data
 
 
 _sized = lru_cache(maxsize=4)(sized)

@@ -113,7 +113,7 @@ def _trained(found: SearchResult, run: Record) -> Record:
             networks.add(arch)
             epochs += each["epochs"] * (1 if each.get("rung") == len(run["rungs"]) else folds)
     epochs += sum(each["epochs"] for each in run["data"]["preparation"].get("stage_one", {}).get("tried", ()))
-    epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
+    epochs += supernet["warm_up"] + supernet["epochs"] if supernet and not run.get("supernet of") else 0
     trained = {
         "space": run["networks"],
         "candidates": len(found.candidates),
@@ -126,15 +126,19 @@ def _trained(found: SearchResult, run: Record) -> Record:
         "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
     }
     measured = sum("rung" not in each for each in found.trained)
-    return trained | {"summary": _summary(trained, measured), "judged": _judged(folds)}
+    return trained | {"summary": _summary(trained, measured, run.get("supernet of")), "judged": _judged(folds)}
 
 
-def _summary(trained: Record, measured: int) -> str:
-    """Return a line on how many networks were trained, sampled, computed or `measured` with a supernet, and on the epochs."""
+def _summary(trained: Record, measured: int, other: str | None) -> str:
+    """Return a line on how many networks were trained, sampled, computed or `measured` with a supernet, and on the epochs.
+
+    `other` is the folder of the search that trained the supernet, None for this search.
+    """
     epochs = f"{trained['epochs']:,} epochs in all"
     said = f"trained: {trained['networks']:,} network{'s' if trained['networks'] != 1 else ''}"
     if trained["supernet"]:
-        of = f"the {measured:,} that were measured with the weights of a supernet, out of {trained['space']:.2g} of the space"
+        whose = f"the supernet in '{clean(other, 200)}'" if other else "a supernet"
+        of = f"the {measured:,} that were measured with the weights of {whose}, out of {trained['space']:.2g} of the space"
         said += f", of them {trained['sampled']:,} of {of}"
     elif trained["sampled"] is not None:
         said += f", of them {trained['sampled']:,} sampled from the {trained['space']:.2g} of the space"

@@ -35,11 +35,11 @@ from .arch import Arch, from_json, is_fitted, to_json
 from .budget import FIXED, MOST_CANDIDATES, Budget, machine_factor
 from .candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
-from .evolution import Evaluated
+from .evolution import Evaluated, check_feasible
 from .halving import Rung
 from .int8 import evaluate_int8
 from .journal import Ledger
-from .search_options import MINUTES, RUN, TOO_SHORT, check_options, strategy_for
+from .search_options import MINUTES, RUN, TOO_SHORT, check_options, search_of, strategy_for
 from .settings import DEFAULTS, SearchOptions
 from .space import SearchSpace, arch_of, families_of, networks_in, smallest, with_plan_genes
 from .stage_one import FEASIBLE
@@ -367,6 +367,9 @@ def _evolve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) 
     """
     options, folder, budget = this.options, this.folder, one_shot.from_record(run["supernet"])
     space = replace(this.space, widths=tuple(run["widths"]))
+    if options.supernet and not (folder / one_shot.SUPERNET).is_file():
+        search_of(options.supernet)  # it may have been deleted since this search began
+        write_file(folder / one_shot.SUPERNET, (Path(options.supernet) / one_shot.SUPERNET).read_bytes())
     with logged(folder / one_shot.LOGS if options.tensorboard else None) as log:
         training = TrainingRun(options.seed, team=this.team, log=log, progress=this.progress)
         one_shot.train_supernet(this.data, space, budget, folder, training, workers=this.workers, threads=options.processes)
@@ -453,18 +456,25 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
     from .learning.train import device
 
     target, options, workers, kind = this.target, this.options, this.workers, this.data.kind
-    space, chosen = one_shot.choose_width(this.space, target, this.classes, workers, this.progress, feasible=options.feasible)
+    trained = _trained_supernet(this) if options.supernet else {}
+    if trained:
+        space, chosen = replace(this.space, widths=tuple(trained["widths"])), {"widths": trained.pop("widths")}
+        check_feasible(space, target, this.classes)
+    else:
+        feasible = options.feasible
+        space, chosen = one_shot.choose_width(this.space, target, this.classes, workers, this.progress, feasible=feasible)
     budget, run = options.supernet_budget, chosen | {"evolved": False}
     if budget is not None and options.rungs:
-        return run | {"supernet": asdict(budget)} | _halving_record(options.rungs, [])
+        return run | {"supernet": asdict(budget) | trained} | _halving_record(options.rungs, [])
     limit = _time_budget(this)
     seconds = one_shot.predicted_seconds(space, this.classes, limit, this.team.size if this.team else 1)
     fixed = FIXED * limit.slowdown
+    seconds |= dict.fromkeys(trained, 0.0)
     if budget is None and options.minutes is None and device().type == "cuda":
         budget = one_shot.paper_budget(kind)
     elif budget is None:
         budget = one_shot.budget_within(one_shot.SHARE * max(0.0, this.seconds - fixed), seconds, kind, workers.count)
-        if why := one_shot.too_short(budget, seconds, kind, fixed):
+        if not trained and (why := one_shot.too_short(budget, seconds, kind, fixed)):
             this.progress(f"{TOO_SHORT}: {why}", 1, 1)
     before = one_shot.needed_seconds(budget, seconds, workers.count)
     left = replace(limit, seconds=max(this.seconds - before, (1 - one_shot.SHARE) * this.seconds))
@@ -472,7 +482,25 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
     plain = plain or sample_fitting(this.space, target, this.classes, 1, progress=this.progress)
     record = _timed_record(this, left, plain, [arch for arch, _ in plain])
     _tell_time(this, before + _needed(left, record))
-    return run | {"supernet": asdict(budget), "limit": asdict(left)} | record
+    return run | {"supernet": asdict(budget) | trained, "limit": asdict(left)} | record
+
+
+def _trained_supernet(this: _Search) -> dict[str, Any]:
+    """Return `widths`, `warm_up` and `epochs` of the supernet of another search that this one uses.
+
+    Raise CompileError if it has other samples or another space.
+    """
+    folder = this.options.supernet
+    other, fault = search_of(folder), ""
+    spaces = [[each["version"], each["space"], each["sizes"]] for each in (other, _identity(this))]
+    if spaces[0] != spaces[1] or not set(other["widths"]) <= set(this.space.widths):
+        fault = "is of another search space, or another version of tinyweave"
+    elif one_shot.data_hash(halving.load_data(Path(folder) / halving.DATA)) != one_shot.data_hash(this.data):
+        fault = "was trained with other samples"
+    if fault:
+        raise CompileError(f"the supernet in '{folder}' {fault}", "give the same --task, --data and --set as there")
+    one_shot.load_supernet(replace(this.space, widths=tuple(other["widths"])), this.classes, Path(folder))
+    return {name: other[name] for name in ("widths", "warm_up", "epochs")}
 
 
 def _identity(this: _Search) -> dict[str, Any]:
@@ -490,6 +518,7 @@ def _identity(this: _Search) -> dict[str, Any]:
         "budget": [options.minutes, options.rungs and list(map(astuple, options.rungs)), budget and asdict(budget)],
         "archs": [json.loads(to_json(arch)) for arch in options.archs],
         "strategy": options.strategy,
+        "supernet of": str(Path(options.supernet).resolve()) if options.supernet else None,
         "against": list(options.against),
         **({"feasible": options.feasible} if options.feasible != FEASIBLE else {}),
     }

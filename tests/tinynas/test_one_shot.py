@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ from tinynas.tasks.dataset import Dataset  # noqa: E402
 from tinynas.training_run import TrainingRun  # noqa: E402
 from tinynas.workers import Workers  # noqa: E402
 from tinyweave import api  # noqa: E402
+from tinyweave.devices import find  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 from tinyweave.support.installing import install  # noqa: E402
@@ -227,6 +229,78 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert search_options._choose_strategy("auto", (), tmp_path) == "supernet", "the folder's"
 
 
+@pytest.mark.emulator
+def test_a_trained_supernet_serves_another_device(found: SearchResult, tmp_path: Path) -> None:
+    said, other = list[str](), Target(find("nrf52840"), api.limits_of(find("nrf52840"), ram="4k", flash="64k"))
+    options = SearchOptions(supernet=str(found.folder), supernet_budget=NUMBERS, rungs=RUNGS)
+    result = search(waves(400), SPACE, other, tmp_path, options, progress=lambda what, *_: said.append(what))
+    assert result.fits and not any(what.startswith("training the supernet: loss") for what in said)
+    files = [(folder / "supernet.pt").read_bytes() for folder in (tmp_path, found.folder)]
+    assert files[0] == files[1]
+    run, theirs = (json.loads((folder / "search.json").read_text()) for folder in (tmp_path, found.folder))
+    assert run["widths"] == theirs["widths"] and run["device"] == "nrf52840" != theirs["device"]
+    record = search_record(result, run)
+    assert faults(record, "search") == "" and f"the weights of the supernet in '{found.folder}', out of" in card(record)
+    assert record["trained"]["epochs"] == sum(each.get("epochs", 0) for each in result.trained), "without the supernet's"
+    with pytest.raises(CompileError, match="holds a search with another supernet of"):
+        search(waves(400), SPACE, other, tmp_path, SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS))
+
+
+@pytest.mark.emulator
+def test_with_a_trained_supernet_its_time_goes_to_the_other_steps(
+    found: SearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "machine_factor", lambda _: 1.0)
+    run, said = planned(tmp_path, SearchOptions(supernet=str(found.folder), minutes=2, processes=1))
+    assert run["strategy"] == "supernet" and (run["supernet"]["warm_up"], run["supernet"]["epochs"]) == (1, 2)
+    assert run["limit"]["seconds"] > 0.9 * 120 and not any(each.startswith(search_options.TOO_SHORT) for each in said)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("nothing", "'.*' holds no search by supernet; give the folder of one, or leave out supernet"),
+        ("halving", "'.*' holds no search by supernet"),
+        ("not JSON", "'.*' holds no search by supernet"),
+        ("untrained", "the supernet in '.*' is not trained yet; let that search go on, or leave out supernet"),
+        ("samples", "was trained with other samples; give the same --task, --data and --set as there"),
+        ("space", "is of another search space, or another version of tinyweave; give the same"),
+        ("version", "is of another search space, or another version of tinyweave"),
+        ("width", "is of another search space, or another version of tinyweave"),
+        ("weights", r"supernet.pt' is damaged, or the supernet of another space; delete it, or give another folder"),
+        ("groups", r"supernet.pt' is damaged, or the supernet of another space"),
+        ("strategy", "halving has no use for the supernet of another search"),
+        ("detection", "a supernet does not support detection"),
+    ],
+)
+def test_a_folder_without_a_supernet_for_the_search_is_refused(
+    found: SearchResult, tmp_path: Path, broken: str, message: str
+) -> None:
+    shutil.copytree(found.folder, given := tmp_path / "given")
+    data, space, run = waves(400), SPACE, json.loads((given / "search.json").read_text())
+    if broken == "nothing":
+        shutil.rmtree(given)
+    elif broken == "untrained":
+        (given / "supernet.pt").unlink()
+    elif broken == "weights":
+        (given / "supernet.pt").write_bytes((given / "supernet.pt").read_bytes()[:1000])
+    elif broken == "samples":
+        data = waves(401)
+    elif broken == "detection":
+        data = replace(data, kind="detection")
+    elif broken in ("space", "groups"):
+        groups = replace(SPACE.groups[0], width=24), *SPACE.groups[1:]
+        space = replace(SPACE, name="other") if broken == "space" else replace(SPACE, groups=groups)
+    else:
+        changes: dict[str, Any] = {"version": {"version": 1}, "width": {"widths": [0.7]}, "halving": {"supernet": None}}
+        text = json.dumps(run | changes.get(broken, {}))
+        (given / "search.json").write_text(text if broken != "not JSON" else text[:-9])
+    options = SearchOptions("halving" if broken == "strategy" else "auto", supernet=str(given), minutes=1)
+    with pytest.raises(CompileError, match=message):
+        search(data, space, TARGET, tmp_path / "new", options)
+    assert not (tmp_path / "new" / "search.json").exists() and not (tmp_path / "new" / "supernet.pt").exists()
+
+
 def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
     """The starting weights of the first candidate equal those extracted from the stored supernet."""
     from tinynas.learning.supernet import Supernet
@@ -375,22 +449,27 @@ def test_a_supernet_without_enough_time_says_so_before_it_starts(tmp_path: Path,
     assert run["supernet"]["epochs"] < 20, "no more minutes than necessary"
 
 
-def test_the_command_prints_what_a_search_says_before_it_starts(
+def test_the_command_prints_what_a_search_says_and_the_command_for_another_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tinynas import verbs
+    from tinynas import commands, verbs
     from tinyweave.cli import main
 
-    def told(*_: Any, progress: Callable[[str, int, int], None], **__: Any) -> None:
+    def told(*_: Any, progress: Callable[[str, int, int], None], **__: Any) -> Any:
         for what in (f"{searching.NEEDS} 7 minutes", f"{search_options.TOO_SHORT}: 3 epochs", "training the supernet"):
             progress(what, 1, 1)
-        raise CompileError("it stops", "here")
+        return SimpleNamespace(folder=tmp_path)
 
     monkeypatch.setattr(verbs, "search", told)
-    assert main(["search", "--task", "images", "--data", "x", "--device", "stm32f412", "-o", str(tmp_path / "found")]) == 2
-    assert capsys.readouterr().err.splitlines()[:2] == [
+    monkeypatch.setattr(commands, "_finish", lambda *_, **__: 0)
+    (tmp_path / "supernet.pt").touch()
+    given = ["--task", "images", "--data", "my data", "--set", "size=32,supernet=old", "--set", "strategy=supernet"]
+    assert main(["search", *given, "--device", "stm32f412", "-o", "found"]) == 0
+    again = f"tinyweave search --task images --data 'my data' --set size=32 --set supernet={tmp_path} --device DEVICE -o FOLDER"
+    assert capsys.readouterr().err.splitlines() == [
         "tinyweave: the search needs about 7 minutes of wall-clock time, if no other program runs",
         "tinyweave: the search has too little time for a supernet: 3 epochs",
+        f"tinyweave: for another device: {again}",
     ]
 
 
