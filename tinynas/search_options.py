@@ -37,6 +37,8 @@ def check_options(options: SearchOptions, kind: str) -> None:
         raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
     if options.archs and options.rungs is None:
         raise CompileError("archs are given without rungs", "give the rungs of their training, too")
+    if options.supernet:
+        search_of(options.supernet)
     if options.tensorboard:
         check_tensorboard()
 

@@ -113,7 +113,7 @@ def _trained(found: SearchResult, run: Record) -> Record:
             networks.add(arch)
             epochs += each["epochs"] * (1 if each.get("rung") == len(run["rungs"]) else folds)
     epochs += sum(each["epochs"] for each in run["data"]["preparation"].get("stage_one", {}).get("tried", ()))
-    epochs += supernet["warm_up"] + supernet["epochs"] if supernet and not run.get("supernet of") else 0
+    epochs += supernet["warm_up"] + supernet["epochs"] if supernet and not run.get("supernet folder") else 0
     trained = {
         "space": run["networks"],
         "candidates": len(found.candidates),
@@ -126,7 +126,7 @@ def _trained(found: SearchResult, run: Record) -> Record:
         "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
     }
     measured = sum("rung" not in each for each in found.trained)
-    return trained | {"summary": _summary(trained, measured, run.get("supernet of")), "judged": _judged(folds)}
+    return trained | {"summary": _summary(trained, measured, run.get("supernet folder")), "judged": _judged(folds)}
 
 
 def _summary(trained: Record, measured: int, other: str | None) -> str:

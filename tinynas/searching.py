@@ -518,7 +518,7 @@ def _identity(this: _Search) -> dict[str, Any]:
         "budget": [options.minutes, options.rungs and list(map(astuple, options.rungs)), budget and asdict(budget)],
         "archs": [json.loads(to_json(arch)) for arch in options.archs],
         "strategy": options.strategy,
-        "supernet of": str(Path(options.supernet).resolve()) if options.supernet else None,
+        "supernet folder": str(Path(options.supernet).resolve()) if options.supernet else None,
         "against": list(options.against),
         **({"feasible": options.feasible} if options.feasible != FEASIBLE else {}),
     }
