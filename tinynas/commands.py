@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -29,13 +30,13 @@ from tinyweave.cli.options import (
 )
 from tinyweave.lazy import lazy
 
-from .settings import TASKS, Preparation, parsed, settings_help
+from .settings import TASKS, Preparation, pairs, parsed, settings_help
 
 if TYPE_CHECKING:
-    from . import search_options, search_report, searching, verbs
+    from . import one_shot, search_options, search_report, searching, verbs
 else:
-    search_options, search_report, searching, verbs = (
-        lazy(f"{__package__}.{name}") for name in "search_options search_report searching verbs".split()
+    one_shot, search_options, search_report, searching, verbs = (
+        lazy(f"{__package__}.{name}") for name in "one_shot search_options search_report searching verbs".split()
     )
 
 CARD, RECORD = "card.md", "result.json"
@@ -102,7 +103,18 @@ def search(
 
         given = {**_given(chosen, prepared), **more}
         found = verbs.search(chosen["data"], minutes=minutes, processes=processes, progress=progress, **given)
-    return _finish(found, as_json=as_json)
+    code = _finish(found, as_json=as_json)
+    if (found.folder / one_shot.SUPERNET).is_file():
+        print(f"tinyweave: for another device: {_with_supernet(chosen, found.folder)}", file=sys.stderr)
+    return code
+
+
+def _with_supernet(chosen: Options, folder: Path) -> str:
+    """Return the command that searches for another device with the supernet in a folder, on the same samples."""
+    settings = [f"{name}={value}" for name, value in pairs(chosen["settings"] or ()) if name not in ("supernet", "strategy")]
+    words = ["search", "--task", chosen["task"], "--data", str(chosen["data"])]
+    words += [word for each in [*settings, f"supernet={folder}"] for word in ("--set", each)]
+    return f"tinyweave {columns.clean(shlex.join(words), 2000)} --device DEVICE -o FOLDER"
 
 
 @app.command(rich_help_panel="Make", epilog=settings_help(trains=True))

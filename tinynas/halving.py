@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
 FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
-STEPS = 8  # steps of the training that is timed
 FEW, FEW_GROUPS = 200, 5  # with fewer validation samples or groups, networks are judged by cross-validation
 FOLDS = 4  # at most, of a cross-validation
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
@@ -181,7 +180,7 @@ def train_one(
     head, checkpoint, state = head_of(data), Path(f"{end}.epoch"), state_file(Path(end))
     outputs, targets = list[NDArray[np.float32]](), list[NDArray[Any]]()
     for fold, (seen, (values, labels)) in enumerate(splits(data, folds)):
-        run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=_noting(state, fold * epochs))
+        run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=noting(state, fold * epochs))
         module = module_of(architecture, seed)
         if is_fitted(architecture):
             load_fitted(module, architecture, *seen)
@@ -201,7 +200,7 @@ def state_file(end: Path) -> Path:
     return end.with_name(f"{end.name}.epochs")
 
 
-def _noting(state: Path, before: int) -> Callable[[int, Any], None]:
+def noting(state: Path, before: int = 0) -> Callable[[int, Any], None]:
     """Return a function (epochs done, loss) that writes both, epochs plus `before`, to a file, at most twice a second."""
     due = time.monotonic()
 
@@ -260,28 +259,6 @@ def recipe_of(data: Dataset, epochs: int, samples: int, name: str | None = None)
     if data.kind == "images" and epochs * samples >= CUTMIX_FROM:
         return replace(recipe, cutmix=CUTMIX, weight_decay=ADAM_DECAY if is_adam else CUTMIX_DECAY)
     return recipe
-
-
-def seconds_of_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> float:
-    """Measure how long an epoch of a network's training takes while all workers are busy, in seconds."""
-    progress("measuring how fast it trains", 0, 1)
-    for steps in (1, STEPS):  # the first calls import modules and fill caches
-        times = workers.each(_timed, [(archs.to_json(arch), str(folder.resolve()), steps)] * workers.count)
-    return float(sum(times) / len(times))
-
-
-def _timed(arch: str, folder: str, steps: int) -> float:
-    """Train a network for `steps` steps, and return the seconds that a whole epoch would take."""
-    from .learning.module import module_of
-    from .learning.train import fit
-
-    architecture = archs.from_json(arch)
-    data, module = sized(load_data(Path(folder)), architecture.image[:2]), module_of(architecture)
-    values, labels = data.part("train")
-    count = min(len(values), steps * batch_of(data))
-    start = time.perf_counter()
-    fit(module, values[:count], labels[:count], recipe_of(data, 1, count))
-    return (time.perf_counter() - start) * len(values) / count
 
 
 class Trainings(NamedTuple):
@@ -390,6 +367,11 @@ def _best(records: Iterable[dict[str, Any]]) -> str:
     return "" if best is None else f", best {100 * best:.1f} %"
 
 
+def start_file(candidate: int) -> str:
+    """Return the file of the weights that a supernet has for a candidate, relative to the run's folder."""
+    return f"{WEIGHTS}/start-{candidate}.pt"
+
+
 def trial_file(recipe: str) -> str:
     """Return the file of the weights of the network that was trained to try a recipe, relative to the run's folder."""
     return f"{WEIGHTS}/trial-{recipe}.pt"
@@ -432,7 +414,7 @@ def successive_halving(
     rungs: Sequence[Rung],
     trainings: Trainings,
     *,
-    starts: Sequence[Path] = (),
+    starts: Mapping[int, Path] | None = None,
     fits: Callable[[int], bool] | None = None,
     kept: Sequence[int] = (),
     fitted: Sequence[int] = (),
@@ -447,7 +429,7 @@ def successive_halving(
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
         trainings: The settings that all trainings share; a candidate's index is added to their seed.
-        starts: Files of initial weights of the first candidates; those of the others are random.
+        starts: Candidates and the files of their initial weights; those of the others are random.
         fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only survivors
             that fit enter the last one; if none does, dropped candidates that fit; if none of these does, all survivors.
         kept: Candidates that enter the rungs after the first whatever their accuracy, unless `fits` excludes them. At least one
@@ -460,7 +442,7 @@ def successive_halving(
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = {key: record for key, record in read_results(folder).items() if key[0] < len(rungs)}  # without a final training
     survivors = list(range(min(len(candidates) - len(fitted), rungs[0].candidates)))
-    initial = dict(enumerate(starts))  # candidate -> its latest weights
+    initial = dict(starts or {})  # candidate -> its latest weights
 
     def report(number: int, running: int = 0, loss: str = "") -> None:
         best, times = _best(record for (rung, _), record in done.items() if rung == number), trainings.trained_times

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ from .tasks.evaluation.intervals import Groups, Interval, accuracy_interval
 
 THRESHOLD = 0.01  # least score of a box that is counted: low, because the precision-recall curve needs its end
 MANY = 10  # least classes for a top-5 accuracy
-TIMED = (4, 12)  # test samples whose evaluation is timed; the time of all samples is extrapolated
 
 
 class Evaluation(NamedTuple):
@@ -119,20 +117,3 @@ def int8_outputs(graph: Graph, values: NDArray[np.int8]) -> NDArray[Any]:
     (name,) = graph.inputs
     parts = [values[part][:, None].reshape(-1, *graph.tensors[name].shape) for part in chunks(graph, len(values))]
     return np.concatenate([outputs(graph, {name: part}, graph.outputs)[0] for part in parts])[:, 0]
-
-
-def quantisation_seconds(arch: Arch, data: Dataset) -> float:
-    """Estimate the seconds to quantise a network and test it on all test samples, by testing it on a few of them."""
-    from .learning.module import module_of
-
-    data = sized(data, arch.image[:2])
-    begin, (unseen, labels) = time.perf_counter(), data.part("test")
-    module = module_of(arch).eval()
-    done, times = quantise(module, data), [time.perf_counter() - begin]
-    counts = [min(count, len(unseen)) for count in TIMED]
-    for count in counts:
-        begin = time.perf_counter()
-        _evaluate(module, done, data, unseen[:count], labels[:count])
-        times.append(time.perf_counter() - begin)
-    converted, short, long = times
-    return converted + short + max(0.0, long - short) * (len(unseen) - counts[0]) / max(1, counts[1] - counts[0])

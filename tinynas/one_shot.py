@@ -1,7 +1,8 @@
-"""One-shot search: train a supernet, evolve networks with its weights, fine-tune the best. Stage two of TinyNAS.
+"""One-shot search: train a supernet, evolve networks with its weights. Stage two of TinyNAS.
 
-In: a data set in a folder, a SearchSpace, a Target. Out: the best networks, fine-tuned. The folder holds all state, so an
-interrupted run resumes to the same result. Sources: TinyNAS (arXiv 2007.10319, section 3.2), once-for-all (arXiv 1908.09791).
+In: a data set in a folder, a SearchSpace, a Target. Out: evaluated networks, and weights from which `halving` trains the best.
+The folder holds all state, so an interrupted run resumes to the same result. Sources: TinyNAS (arXiv 2007.10319, section 3.2),
+once-for-all (arXiv 1908.09791).
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, islice
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
+from pickle import UnpicklingError
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,35 +28,40 @@ from tinyweave.support.progress import Progress, silent
 from . import arch as archs
 from . import halving
 from .arch import Arch
-from .costs import Costs, Target, quick_costs
+from .budget import PLANNING, Budget, step_seconds
+from .costs import Target, quick_costs
 from .costs import costs as costs_of
 from .evolution import Evaluated, Evaluator, Evolution, best_of, check_feasible, evolve, without_plan
-from .halving import Rung
 from .journal import Ledger
 from .space import SearchSpace, arch_of, largest, sample
 from .stage_one import FEASIBLE, Setting, best_setting, limits_for_share, most_feasible
 from .tasks.dataset import Dataset, sized
-from .training_run import UNSAVED, TrainingRun, unlogged
-from .workers import POLL_S, Workers
+from .training_run import TrainingRun, logged, unlogged
+from .workers import Workers
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from .learning.supernet import Supernet
     from .learning.team import Team
     from .learning.train import Recipe
 
-SUPERNET, MEASUREMENTS = "supernet.pt", "evolution.jsonl"  # files in the folder of the run
+SUPERNET, MEASUREMENTS, LOGS = "supernet.pt", "evolution.jsonl", "tensorboard"  # in the folder of the run
+TITLE = "training the supernet"
 CHECKPOINTS = "largest.epoch", "supernet.epoch"  # of the two trainings, deleted at the end
 LEARNING_RATE = 0.05  # learning rate for a batch of 256
 # epochs of the largest network in the paper, for images and for other samples; the supernet trains twice as many
 IMAGE_EPOCHS, OTHER_EPOCHS = 150, 100
-MAX_FINE_TUNING = 100  # epochs
-FINALISTS = 4  # networks that are fine-tuned
+LEAST = 0.1  # share of the paper's epochs; with fewer, halving is better
+FINALISTS = 4  # evolved networks that are trained further
 MAX_PROCESSES = 4  # processes that share a supernet: at most one per network of a training step
-SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time limit, by phase
-EXTRACTION = 1.2  # ratio of the time to extract and evaluate a network to the time to evaluate it
+SHARE = 1 / 3  # of the time limit, for the supernet and the evolution; the rest is divided as in a search by halving
+SHARES = {"warm_up": 0.25, "epochs": 0.5, "evolution": 0.25}  # of this time
 SAMPLES_PER_WIDTH = 16  # networks sampled per width to choose the width
+
+# a network in a step of the supernet takes as long as in a training of its own (measured: 0.8 to 1.1 of `step_seconds`)
+FORWARD = 0.25  # ratio of the time to evaluate samples to the time to train on them
+EXTRACTION = 0.01  # seconds to copy the weights of a network out of the supernet
+PLANS = 1.25  # networks that are planned per network that fits and is evaluated
+TYPICAL = 64  # sampled networks whose mean time is that of a supernet's networks
 
 
 @dataclass(frozen=True)
@@ -64,48 +71,73 @@ class SupernetBudget:
     warm_up: int  # epochs of the largest network alone
     epochs: int  # of the supernet
     evolution: Evolution
-    rungs: tuple[Rung, ...]  # of successive halving, to fine-tune the best networks
-
-    def record(self) -> dict[str, Any]:
-        """Return the budget as a dict of JSON values, which `from_record` reads."""
-        return asdict(self) | {"rungs": [astuple(rung) for rung in self.rungs]}
 
 
 def from_record(record: dict[str, Any]) -> SupernetBudget:
-    """Return the budget from the JSON values of `SupernetBudget.record`."""
-    evolution = Evolution(**{**record["evolution"], "against": tuple(record["evolution"]["against"])})
-    return SupernetBudget(record["warm_up"], record["epochs"], evolution, tuple(Rung(*pair) for pair in record["rungs"]))
+    """Return the budget from its fields as JSON values."""
+    evolution = {**record["evolution"], "against": tuple(record["evolution"]["against"])}
+    return SupernetBudget(record["warm_up"], record["epochs"], Evolution(**evolution))
 
 
 def paper_budget(kind: str) -> SupernetBudget:
     """Return the budget of the TinyNAS paper for a kind of samples (`Dataset.kind`): it trains longer on images."""
     epochs = IMAGE_EPOCHS if kind == "images" else OTHER_EPOCHS
-    return SupernetBudget(epochs, 2 * epochs, Evolution(), (Rung(FINALISTS, MAX_FINE_TUNING // 4), Rung(1, MAX_FINE_TUNING)))
+    return SupernetBudget(epochs, 2 * epochs, Evolution())
 
 
-def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
-    """Return a budget of about `seconds`, at most that of the TinyNAS paper, from the times of `supernet_seconds`."""
+def predicted_seconds(space: SearchSpace, classes: int, limit: Budget, processes: int) -> dict[str, float]:
+    """Predict how long each phase of a one-shot search takes on this machine while idle; `processes` train the supernet.
+
+    Return seconds: `warm_up` and `epochs`, per epoch of the largest network and of the supernet; `evolution`, per network on
+    one worker. They depend on the measured speed of the machine (`Budget.slowdown`) and on no clock.
+    """
+    from .learning.supernet import CALIBRATION_BATCH, CALIBRATION_BATCHES, NETWORKS_PER_STEP
+
+    rng = random.Random(space.name)
+    archs = [arch_of(space, sample(space, rng), classes) for _ in range(TYPICAL)]
+    train, small = (fmean(step_seconds(arch, batch) for arch in archs) for batch in (limit.batch, CALIBRATION_BATCH))
+    samples = min(CALIBRATION_BATCH * CALIBRATION_BATCHES, limit.samples) + limit.validation
+    evaluation = FORWARD * small * samples / CALIBRATION_BATCH + EXTRACTION + PLANS * PLANNING
+    return {
+        "warm_up": limit.steps_per_epoch * limit.step(arch_of(space, largest(space), classes)),
+        "epochs": limit.steps_per_epoch * limit.slowdown * ceil(NETWORKS_PER_STEP / processes) * train,
+        "evolution": limit.slowdown * evaluation,
+    }
+
+
+def budget_within(seconds: float, costs: Mapping[str, float], kind: str, workers: int) -> SupernetBudget:
+    """Return a budget of about `seconds`, at most that of the TinyNAS paper, from the times of `predicted_seconds`."""
     paper = paper_budget(kind)
     counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
-    evaluations = processes * counts["evolution"]
+    evaluations = workers * counts["evolution"]
     ratio = paper.evolution.population / (paper.evolution.generations + 1)  # is kept, unless it exceeds the paper's numbers
     population = int(min(paper.evolution.population, max(4, sqrt(evaluations * ratio))))
     generations = int(min(paper.evolution.generations, max(1, evaluations / population - 1)))
     half = max(1, population // 2)
     evolution = Evolution(population, max(2, population // 5), half, half, generations=generations)
-    short = int(min(MAX_FINE_TUNING / 2, max(1, processes * counts["rungs"] / (2 * FINALISTS))))
     return SupernetBudget(
-        min(paper.warm_up, max(1, round(counts["warm_up"]))),
-        min(paper.epochs, max(1, round(counts["epochs"]))),
-        evolution,
-        (Rung(FINALISTS, short), Rung(2, 2 * short)),
+        min(paper.warm_up, max(1, round(counts["warm_up"]))), min(paper.epochs, max(1, round(counts["epochs"]))), evolution
     )
 
 
-def needed_seconds(budget: SupernetBudget, costs: Mapping[str, float], processes: int) -> float:
-    """Predict the seconds that a supernet and its evolution take with this budget, from the times of `supernet_seconds`."""
-    parallel = budget.evolution.evaluations * costs["evolution"] + halving.total_epochs(budget.rungs) * costs["rungs"]
-    return budget.warm_up * costs["warm_up"] + budget.epochs * costs["epochs"] + parallel / processes
+def needed_seconds(budget: SupernetBudget, costs: Mapping[str, float], workers: int) -> float:
+    """Predict the seconds that a supernet and its evolution take with this budget, from the times of `predicted_seconds`."""
+    evolution = budget.evolution.evaluations * costs["evolution"] / workers
+    return budget.warm_up * costs["warm_up"] + budget.epochs * costs["epochs"] + evolution
+
+
+def too_short(budget: SupernetBudget, costs: Mapping[str, float], kind: str, fixed: float) -> str:
+    """Return why a supernet's budget is too small, and how many minutes are enough; "" if it is large enough.
+
+    It must have LEAST of the epochs of the TinyNAS paper. `fixed` is the number of seconds that no time limit changes.
+    """
+    epochs = paper_budget(kind).epochs
+    least = ceil(LEAST * epochs)
+    if budget.epochs >= least:
+        return ""
+    minutes = ceil((fixed + least * costs["epochs"] / (SHARE * SHARES["epochs"])) / 60)
+    said = f"the supernet is trained for {budget.epochs} of {epochs} epochs, and needs at least {least}"
+    return f"{said}; give --minutes {minutes}, or leave out the supernet: halving is better in less time"
 
 
 def choose_width(
@@ -153,43 +185,81 @@ def _chosen(
 
 
 def train_supernet(
-    data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun, *, threads: int
+    data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun, *, workers: Workers, threads: int
 ) -> None:
     """Train the supernet of a space, and write its weights to the file SUPERNET of a run's folder, unless it exists.
 
-    First the largest network is trained alone, then the supernet starts from its weights. Only this second part is shared with
-    the other processes of a team, which call `join_training`. `threads` are per machine.
+    First the largest network is trained alone, then the supernet starts from its weights. One worker does both; or under
+    torchrun, the processes of the run's team share the second, with `threads` per machine. The others call `join_training`.
     """
-    from .learning.module import module_of
-    from .learning.supernet import Supernet, fit_supernet
-    from .learning.train import fit, on_cpu, save, thread_count
+    from .learning.train import thread_count
 
-    team, seed = run.team, run.seed
-    path, samples = folder / SUPERNET, data.part("train")
-    is_done = path.is_file()
+    team, is_done = run.team, (folder / SUPERNET).is_file()
     if team is not None:
         share = threads_of_process(threads, team.size)
-        team.broadcast(None if is_done else (space, budget, seed, share, data_hash(data)))
+        team.broadcast(None if is_done else (space, budget, run.seed, share, data_hash(data)))
     if is_done:
         return
-    recipe = recipe_of(data, budget.warm_up)
+    epochs, done = budget.warm_up + budget.epochs, 0
+
+    def report(running: int, loss: str = "") -> None:
+        run.progress(f"{TITLE}{loss}", done + running, epochs)
+
+    report(0)
+    if team is not None:
+        with thread_count(share):
+            _train(data, space, budget, folder, replace(run, progress=lambda _, running, __: report(running)))
+        return
+    call: Callable[[], Any] = partial(
+        train_in_worker, space, budget, str(folder.resolve()), run.seed, is_logged=run.log is not unlogged
+    )
+    for _ in halving.Trainings(folder, workers).as_they_end([call], [SUPERNET], report):
+        done = epochs
+
+
+def train_in_worker(space: SearchSpace, budget: SupernetBudget, folder: str, seed: int, *, is_logged: bool) -> None:
+    """Train the supernet of a run's folder in one process, and write the file SUPERNET; see `train_supernet`."""
+    place = Path(folder)
+    note = halving.noting(halving.state_file(place / SUPERNET))
+    with logged(place / LOGS if is_logged else None) as log:
+        run = TrainingRun(seed, log=log, after_step=note)
+        _train(halving.load_data(place / halving.DATA), space, budget, place, run)
+
+
+def _train(data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun) -> None:
+    """Train the largest network of a space, then the supernet; the first process of a team does the first and writes both."""
+    from .learning.module import module_of
+    from .learning.supernet import Supernet, fit_supernet
+    from .learning.train import fit, on_cpu, save
+
+    recipe, samples, is_first = recipe_of(data, budget.warm_up), data.part("train"), run.team is None or not run.team.rank
     states = [folder / name for name in CHECKPOINTS]
-    supernet = Supernet(space, len(data.classes), seed=seed)
-    with thread_count(threads):
-        alone = module_of(supernet.largest, seed)
-        fit(alone, *samples, recipe, _phase(run, "largest", "training the largest network", states[0], budget.warm_up))
+    supernet = Supernet(space, len(data.classes), seed=run.seed)
+    if is_first:
+        alone = module_of(supernet.largest, run.seed)
+        fit(alone, *samples, recipe, replace(_phase(run, "largest", states[0], 0), team=None))
         supernet.load(alone)
         supernet.sort()
-    with thread_count(threads if team is None else share):
-        fit_supernet(
-            supernet,
-            *samples,
-            replace(recipe, epochs=budget.epochs),
-            replace(_phase(run, "supernet", "training the supernet", states[1], budget.epochs), team=team),
-        )
-    save(on_cpu(supernet), path)
-    for state in states:
-        state.unlink(missing_ok=True)
+    fit_supernet(supernet, *samples, replace(recipe, epochs=budget.epochs), _phase(run, "supernet", states[1], budget.warm_up))
+    if is_first:
+        save(on_cpu(supernet), folder / SUPERNET)
+        for state in states:
+            state.unlink(missing_ok=True)
+
+
+def load_supernet(space: SearchSpace, classes: int, folder: Path) -> Supernet:
+    """Return the supernet of a run's folder; raise CompileError if its file is damaged or of another space."""
+    import torch
+
+    from .learning.supernet import Supernet
+
+    supernet = Supernet(space, classes)
+    try:
+        supernet.load_state_dict(torch.load(folder / SUPERNET, weights_only=True))
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, EOFError, UnpicklingError) as error:
+        why = f"'{folder / SUPERNET}' is damaged, or the supernet of another space"
+        raise CompileError(why, "delete it, or give another folder") from error
+    return supernet
 
 
 def recipe_of(data: Dataset, epochs: int) -> Recipe:
@@ -209,7 +279,6 @@ def join_training(data: Dataset, team: Team) -> None:
 
     Raise CompileError if this process has other samples than the first.
     """
-    from .learning.supernet import Supernet, fit_supernet
     from .learning.train import thread_count
 
     task = team.broadcast()
@@ -220,9 +289,8 @@ def join_training(data: Dataset, team: Team) -> None:
         raise CompileError(
             f"process {team.rank} of torchrun has other samples than process 0", "give all processes the same folder"
         )
-    supernet, recipe = Supernet(space, len(data.classes), seed=seed), recipe_of(data, budget.epochs)
     with thread_count(count):
-        fit_supernet(supernet, *data.part("train"), recipe, TrainingRun(seed, team=team))
+        _train(data, space, budget, Path(), TrainingRun(seed, team=team))
 
 
 def data_hash(data: Dataset) -> str:
@@ -233,39 +301,23 @@ def data_hash(data: Dataset) -> str:
     return total.hexdigest()
 
 
-def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path, epochs: int) -> TrainingRun:
-    """Return `run` for one phase: without a team, with its own checkpoint, and prefixed logs.
-
-    Progress, `title` and the loss of the last step, is sent after each epoch and at most twice per second.
-    """
-    loss_text, due = "", 0.0
-
-    def after_step(done: int, loss: Tensor) -> None:
-        nonlocal loss_text, due
-        if (now := time.monotonic()) >= due:
-            loss_text, due = f": loss {float(loss):.3f}", now + POLL_S
-            run.progress(title + loss_text, done, epochs)
-
-    return TrainingRun(
-        run.seed,
-        checkpoint,
-        log=run.log if run.log is unlogged else lambda name, value, at: run.log(f"{log_prefix}/{name}", value, at),
-        progress=lambda _, done, total: run.progress(title + loss_text, done, total),
-        after_step=after_step,
+def _phase(run: TrainingRun, name: str, checkpoint: Path, before: int) -> TrainingRun:
+    """Return `run` for one phase, after `before` epochs of others, with its own checkpoint and the names of its logs."""
+    note = run.after_step
+    return replace(
+        run,
+        checkpoint=checkpoint,
+        log=run.log if run.log is unlogged else lambda curve, value, at: run.log(f"{name}/{curve}", value, at),
+        progress=lambda what, done, total: run.progress(what, before + done, total),
+        after_step=note and (lambda done, loss: note(before + done, loss)),
     )
 
 
 @lru_cache(maxsize=1)
 def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
     """Read the supernet and the data set of a run's folder; the last result is cached, so a worker reads them once."""
-    import torch
-
-    from .learning.supernet import Supernet
-
     data = halving.load_data(Path(folder) / halving.DATA)
-    supernet = Supernet(space, len(data.classes))
-    supernet.load_state_dict(torch.load(Path(folder) / SUPERNET, weights_only=True))
-    return supernet, data
+    return load_supernet(space, len(data.classes), Path(folder)), data
 
 
 _sized = lru_cache(maxsize=4)(sized)
@@ -298,111 +350,46 @@ def extracted(arch: str, space: SearchSpace, folder: str) -> tuple[Any, Dataset]
     return recalibrate(supernet.extract(architecture).to(device()), data.part("train")[0]), data
 
 
-def evolve_and_fine_tune(
-    space: SearchSpace,
-    target: Target,
-    classes: int,
-    budget: SupernetBudget,
-    folder: Path,
-    *,
-    workers: Workers,
-    fits: Callable[[Arch], bool] = lambda _: True,
-    run: TrainingRun = UNSAVED,
-) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
-    """Evolve networks with the weights of a supernet, and fine-tune the best of them by successive halving.
-
-    Networks that do not fit (`fits`) are fine-tuned only if none fits. Of several that differ only in their plan, the best is.
-
-    Return all evaluated networks with their costs, fine-tuned ones first, and the records of all trainings: of rung 0 the
-    accuracy with the supernet's weights, then those of `halving.successive_halving`.
-    """
-    place, seed, progress = str(folder.resolve()), run.seed, run.progress
+def evolve_with_weights(
+    space: SearchSpace, target: Target, classes: int, evolution: Evolution, folder: Path, *, workers: Workers, run: TrainingRun
+) -> list[Evaluated]:
+    """Evolve networks with the weights of the supernet of a run's folder; return all evaluated networks, the best first."""
+    place = str(folder.resolve())
     evaluated = evolve(
         space,
         target,
         classes,
-        budget.evolution,
+        evolution,
         Evaluator(
             lambda each: workers.as_they_end([partial(accuracy_of, archs.to_json(arch), space, place) for arch in each]),
             lambda each: workers.each(quick_costs, [(target, arch) for arch in each]),
         ),
         file=folder / MEASUREMENTS,
-        seed=seed,
-        progress=progress,
+        seed=run.seed,
+        progress=run.progress,
     )
     accuracies = (value for (_, kind), value in Ledger(folder / MEASUREMENTS).known.items() if kind == "accuracy")
     for number, best_so_far in enumerate(accumulate(accuracies, max), 1):
         run.log("evolution/best accuracy", best_so_far, number)
-    count, against = budget.rungs[0].candidates, budget.evolution.against
+    return evaluated
+
+
+def finalists_of(
+    evaluated: Sequence[Evaluated], count: int, against: Sequence[str], fits: Callable[[Arch], bool]
+) -> list[Evaluated]:
+    """Return the best `count` evaluated networks that fit (`fits`), or if none fits, the best `count`.
+
+    Of several that differ only in their plan, the best is returned.
+    """
     best = best_of(evaluated, count, against)
     order = [*best, *(each for each in best_of(evaluated, len(evaluated), against) if each not in best)]
     best_plan = {without_plan(each.arch): each for each in reversed(order)}
     fitting = (each for each in order if each is best_plan[without_plan(each.arch)] and fits(each.arch))
-    finalists = list(islice(fitting, count)) or best
-    finalist_archs = {each.arch for each in finalists}
-    ordered: list[Evaluated] = [*finalists, *[each for each in evaluated if each.arch not in finalist_archs]]
+    return list(islice(fitting, count)) or best
+
+
+def write_starts(starts: Mapping[Path, Arch], space: SearchSpace, folder: Path, workers: Workers) -> None:
+    """Write the weights that the supernet of a run's folder has for networks, each to a file, unless it exists."""
     (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
-    starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
-    missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
-    workers.each(write_weights, [(archs.to_json(arch), space, place, start) for arch, start in missing])
-    records = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
-    recipe = halving.recipes_of(halving.load_data(folder / halving.DATA))[-1]  # SGD, as the supernet
-    trainings = halving.Trainings(folder, workers, seed, recipe, progress=progress)
-    expenses = [each.costs.product for each in finalists]
-    trained = halving.successive_halving(
-        [each.arch for each in finalists], budget.rungs, trainings, starts=starts, expenses=expenses
-    )
-    records += [{**record, "rung": record["rung"] + 1} for record in trained]
-    return [(each.arch, each.costs) for each in ordered], records
-
-
-def supernet_seconds(
-    data: Dataset,
-    space: SearchSpace,
-    arch: Arch,
-    folder: Path,
-    workers: Workers,
-    *,
-    threads: int,
-    size: int = 1,
-    progress: Progress,
-) -> dict[str, float]:
-    """Measure how long each phase of a one-shot search takes, in a few training steps.
-
-    `arch` should be a typical network to fine-tune; `size` processes train the supernet, with `threads` per machine. Return
-    seconds: `warm_up` and `epochs`, per epoch of the largest network and of the supernet; `evolution`, per network on one
-    thread; `rungs`, per epoch of fine-tuning one network while all workers are busy.
-    """
-    from .learning.module import module_of
-    from .learning.supernet import CALIBRATION_BATCH, CALIBRATION_BATCHES, NETWORKS_PER_STEP, Supernet, fit_supernet
-    from .learning.train import accuracy, fit, thread_count
-
-    progress("measuring how fast it trains", 0, 1)
-    batch, (values, labels) = halving.batch_of(data), data.part("train")
-    some = min(len(values), 6 * batch)
-    recipe = recipe_of(data, 1)
-    supernet = Supernet(space, len(data.classes))
-
-    def timed(work: Callable[[int], object], number: int) -> float:
-        work(min(batch, number))  # fills caches
-        begin = time.perf_counter()
-        work(number)
-        return (time.perf_counter() - begin) / number
-
-    with thread_count(threads):
-        whole = arch_of(space, largest(space), len(data.classes))
-        warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), some)
-    with thread_count(threads_of_process(threads, size)):
-        per_step = -(-NETWORKS_PER_STEP // size)
-        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, networks_per_step=per_step), some)
-    calibrated, unseen = min(CALIBRATION_BATCH * CALIBRATION_BATCHES, len(values)), len(data.part("validation")[0])
-    with thread_count(1):
-        one = module_of(arch)
-        evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), some) * (calibrated + unseen)
-    rungs = halving.seconds_of_epoch(arch, folder / halving.DATA, workers, progress)
-    return {
-        "warm_up": warm_up * len(values),
-        "epochs": epochs * len(values),
-        "evolution": EXTRACTION * evaluated,
-        "rungs": rungs,
-    }
+    missing = [(archs.to_json(arch), str(start.resolve())) for start, arch in starts.items() if not start.is_file()]
+    workers.each(write_weights, [(arch, space, str(folder.resolve()), start) for arch, start in missing])

@@ -29,7 +29,7 @@ from .arch import Arch, stride, to_json
 from .budget import PLANNING, Budget, machine_factor
 from .candidates import first_network
 from .costs import Target, with_estimated_overhead
-from .search_options import MINUTES, RUN, check_options, strategy_for
+from .search_options import MINUTES, RUN, check_options, search_of, strategy_for
 from .settings import SPACES, TASKS, Preparation, SearchOptions
 from .space import MOBILE, SearchSpace, detectors, keywords, mobilenet_v3, sensors, small_images
 from .stage_one import Aim, Setting, best_input
@@ -152,7 +152,10 @@ def task_within(
     check_options(options, KINDS[task])
     spaces = tuple(_space_of(task, each, survey) for each in inputs)
     choice = _Choice(task, path, inputs, spaces, survey, target, run, options, progress)
-    number, record = _known(choice) or _choose(choice)
+    if options.supernet:
+        number, record = _size_of_supernet(choice), dict[str, Any]()
+    else:
+        number, record = _known(choice) or _choose(choice)
     text = " x ".join(map(str, choice.sizes[number]))
     progress(f"the network's input: {text}", 1, 1)
     data, space = _read_again(choice, number), spaces[number]
@@ -161,7 +164,17 @@ def task_within(
     shutil.rmtree(choice.trials, ignore_errors=True)
     if choice.is_timed:
         options = replace(options, minutes=(1 - INPUT_SHARE) * choice.minutes)
-    return replace(data, preparation={**data.preparation, "stage_one": record}), space, options
+    about = {"stage_one": record} if record else {}
+    return replace(data, preparation={**data.preparation, **about}), space, options
+
+
+def _size_of_supernet(choice: _Choice) -> int:
+    """Return the index of the size for which another search has trained the supernet that is used."""
+    (size, *_) = search_of(choice.options.supernet)["sizes"] or [None]
+    if size in choice.sizes:
+        return choice.sizes.index(size)
+    why = f"the supernet in '{choice.options.supernet}' is for inputs of size {size}, which these samples and settings exclude"
+    raise CompileError(why, "give the same --data and --set as there")
 
 
 def _read_again(choice: _Choice, number: int) -> Dataset | None:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinyweave.ir import CompileError
 from tinyweave.support.installing import install
 
 from .evolution import OBJECTIVES
-from .one_shot import MAX_PROCESSES
+from .one_shot import MAX_PROCESSES, SUPERNET
 from .settings import STRATEGIES, SearchOptions
 from .stage_one import check_share
 from .training_run import check_tensorboard
@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 MINUTES = 20  # default time limit
-NEEDS, FEW_FIT = "needs about", "few networks to choose from"  # begin progress reports that the command prints, too
-PRINTED = {NEEDS: "{} of wall-clock time, if no other program runs", FEW_FIT: "has {}; higher limits give it more"}
+# what progress reports begin with that the command prints, too
+NEEDS, FEW_FIT, TOO_SHORT = "needs about", "few networks to choose from", "too little time for a supernet"
+PRINTED = {
+    NEEDS: "{} of wall-clock time, if no other program runs",
+    FEW_FIT: "has {}; higher limits give it more",
+    TOO_SHORT: "has {}",
+}
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 
@@ -37,6 +42,8 @@ def check_options(options: SearchOptions, kind: str) -> None:
         raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
     if options.archs and options.rungs is None:
         raise CompileError("archs are given without rungs", "give the rungs of their training, too")
+    if options.supernet:
+        search_of(options.supernet)
     if options.tensorboard:
         check_tensorboard()
 
@@ -47,7 +54,10 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     Detectors default to "halving". `team` is None without torchrun. Raise CompileError if the strategy or a cost in `against`
     is unknown, or the options exclude each other.
     """
-    strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
+    strategy = "supernet" if options.supernet_budget else "halving" if options.rungs else options.strategy
+    if options.supernet and strategy == "halving":
+        raise CompileError("halving has no use for the supernet of another search", "leave out supernet, or the other strategy")
+    strategy = "supernet" if options.supernet else strategy
     if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out strategy, or give strategy=halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
@@ -55,6 +65,22 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     if options.tensorboard and strategy == "halving":
         raise CompileError("tensorboard has no effect in a search by halving", "leave it out, or give strategy=supernet")
     return strategy
+
+
+def search_of(folder: str) -> dict[str, Any]:
+    """Return facts of the search by supernet in a folder; raise CompileError if there is none, or it has trained none yet."""
+    try:
+        run = json.loads((Path(folder) / RUN).read_text())
+        facts = {name: run[name] for name in ("version", "space")} | {"sizes": [list(size) for size in run["sizes"]]}
+        facts |= {name: int(run["supernet"][name]) for name in ("warm_up", "epochs")}
+        facts["widths"] = [float(width) for width in run["widths"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CompileError(
+            f"'{folder}' holds no search by supernet", "give the folder of one, or leave out supernet"
+        ) from error
+    if not (Path(folder) / SUPERNET).is_file():
+        raise CompileError(f"the supernet in '{folder}' is not trained yet", "let that search go on, or leave out supernet")
+    return facts
 
 
 def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
@@ -80,10 +106,3 @@ def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: 
         with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
             return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
     return "supernet" if against else "halving"
-
-
-def has_gpu() -> bool:
-    """Return whether PyTorch finds a CUDA GPU."""
-    import torch
-
-    return bool(torch.cuda.is_available())

@@ -110,7 +110,8 @@ def _trained(found: SearchResult, run: Record) -> Record:
             networks.add(arch)
             epochs += each["epochs"] * (1 if each.get("rung") == len(run["rungs"]) else folds)
     epochs += sum(each["epochs"] for each in run["data"]["preparation"].get("stage_one", {}).get("tried", ()))
-    epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
+    measured = sum("rung" not in each for each in found.trained)
+    epochs += supernet["warm_up"] + supernet["epochs"] if supernet and not run.get("supernet folder") else 0
     return {
         "space": run["networks"],
         "candidates": len(found.candidates),
@@ -120,19 +121,20 @@ def _trained(found: SearchResult, run: Record) -> Record:
         "rungs": run["rungs"],
         "folds": folds,
         "epochs": epochs,
-        "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
+        "supernet": _supernet(run, supernet, measured) if supernet else None,
     }
 
 
 def _summary(trained: Record) -> str:
-    """Return a line on how many networks were trained, sampled or computed, and for how many epochs."""
+    """Return a line on how many networks were trained, sampled, computed or measured with a supernet, and on the epochs."""
     epochs = f"{trained['epochs']:,} epochs in all"
-    if trained["supernet"]:
-        measured = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
-        further = f"{trained['rungs'][0][0]} of them trained further"
-        return f"measured with the weights of a supernet: {measured}; {further}, {epochs}"
     said = f"trained: {trained['networks']:,} network{'s' if trained['networks'] != 1 else ''}"
-    if trained["sampled"] is not None:
+    if supernet := trained["supernet"]:
+        whose = f"the supernet in '{clean(supernet['folder'], 200)}'" if supernet["folder"] else "a supernet"
+        weights_of = f"the {supernet['measured']:,} that were measured with the weights of {whose}"
+        of = f"{weights_of}, out of {trained['space']:.2g} of the space"
+        said += f", of them {trained['sampled']:,} of {of}"
+    elif trained["sampled"] is not None:
         said += f", of them {trained['sampled']:,} sampled from the {trained['space']:.2g} of the space"
     if trained["computed"]:
         said += f"; computed from the samples without training: {trained['computed']}"
@@ -155,12 +157,15 @@ def for_page(record: Record) -> Record:
     return record | {"told": f"{said[0].upper()}{said[1:]}. Shown: {_shown(record)}."}
 
 
-def _stage_one(run: Record) -> Record:
-    """Return how a supernet's width was chosen: `widths`, the `share` of its networks that fit, None if not chosen.
+def _supernet(run: Record, budget: Record, measured: int) -> Record:
+    """Return how a supernet was trained, how many networks were `measured` with it, and how its width was chosen.
 
-    `enough` is None, or if this share is too small, looser limits that enough networks would fit.
+    `folder` is that of the search that trained it, None for this one; `share` of its networks fit, None if the width was not
+    chosen; `enough` is None, or if this share is too small, looser limits that enough networks would fit.
     """
-    return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
+    chosen = {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
+    trained = {key: budget[key] for key in ("warm_up", "epochs")}
+    return trained | chosen | {"measured": measured, "folder": run.get("supernet folder")}
 
 
 def _front(candidates: list[Record], costs: list[str]) -> list[int]:

@@ -4,10 +4,9 @@
 
 1. Measure the overhead of networks on the target: stack, static data and code (`costs.with_measured_overhead`).
 2. Divide the time limit among the other steps (`budget`, `one_shot.budget_within`).
-3. Strategy "halving": choose networks that fit (`candidates`), train them by successive halving (`halving`), and train the best
-   for most of the time, on the training and validation samples. Strategy "supernet": train a supernet, evolve networks that fit
-   with its weights, fine-tune the best (`one_shot`).
-4. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
+3. Choose networks that fit (`candidates`). Strategy "supernet": train a supernet, evolve others with its weights (`one_shot`).
+4. Train them by successive halving (`halving`), and the best for most of the time, on the training and validation samples.
+5. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
 
 The folder of the run holds all state. The same command resumes an interrupted run, with the result of an uninterrupted one.
 """
@@ -15,10 +14,9 @@ The folder of the run holds all state. The same command resumes an interrupted r
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,13 +32,14 @@ from tinyweave.support.progress import Progress, silent
 
 from . import halving, one_shot
 from .arch import Arch, from_json, is_fitted, to_json
-from .budget import MOST_CANDIDATES, Budget, machine_factor
+from .budget import FIXED, MOST_CANDIDATES, Budget, machine_factor
 from .candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
+from .evolution import Evaluated, check_feasible
 from .halving import Rung
-from .int8 import evaluate_int8, quantisation_seconds
+from .int8 import evaluate_int8
 from .journal import Ledger
-from .search_options import MINUTES, NEEDS, RUN, check_options, has_gpu, strategy_for
+from .search_options import MINUTES, NEEDS, RUN, TOO_SHORT, check_options, search_of, strategy_for
 from .settings import DEFAULTS, SearchOptions
 from .space import SearchSpace, arch_of, families_of, networks_in, smallest, with_plan_genes
 from .stage_one import FEASIBLE
@@ -53,8 +52,7 @@ from .workers import Workers, pool
 if TYPE_CHECKING:
     from .learning.team import Team
 
-DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
-BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
+BUILT, LOCK = "built.jsonl", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
 VERSION = 13  # of RUN
 
@@ -76,7 +74,7 @@ class SearchResult:
     deployment: Deployment
     companions: dict[str, int] | None  # `ram` and `flash` bytes of the companion C (`trained.companion`); None for no such C
     candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
-    trained: tuple[dict[str, Any], ...]  # a record per training: `halving.successive_halving`, `one_shot.evolve_and_fine_tune`
+    trained: tuple[dict[str, Any], ...]  # a record per training, as of `halving.successive_halving`; see `_supernet_records`
     folder: Path  # of the run
 
     @property
@@ -111,7 +109,6 @@ class _Search:
     options: SearchOptions
     workers: Workers
     team: Team | None
-    begin: float  # time.perf_counter() at the start
     progress: Progress
     baselines: tuple[Baseline, ...] = ()
 
@@ -155,20 +152,18 @@ def search(
             raise SystemExit(0)
         stack.enter_context(_locked(folder))
         workers = stack.enter_context(pool(options.processes, ray=options.ray))
-        begin = time.perf_counter()
         options = replace(options, strategy=strategy_for(data.kind, options, folder, team))
-        this = _Search(data, space, target, folder, options, workers, team, begin, progress)
+        this = _Search(data, space, target, folder, options, workers, team, progress)
         identity = _identity(this)
         run = _read_run(folder, identity) or _start_run(this, identity)
         this = replace(this, baselines=_fit_baselines(this), target=replace(target, overhead=Overhead(**run["overhead"])))
         build = _builder(this.target, folder)
+        evaluated: Sequence[Evaluated] = ()
         if options.strategy == "supernet":
-            with logged(folder / LOGS if options.tensorboard else None) as log:
-                training = TrainingRun(options.seed, team=team, log=log, progress=progress)
-                candidates, records = _train_supernet(this, run, build, training)
-        else:
-            candidates, records = _halve(this, run, build)
-        return _deploy_best(this, candidates, records, build)
+            run, evaluated = _evolve(this, run, build)
+        candidates, records = _halve(this, run, build)
+        candidates, inherited = _with_evaluated(candidates, evaluated)
+        return _deploy_best(this, candidates, inherited + records, build)
 
 
 @contextmanager
@@ -234,47 +229,70 @@ def _sampled(this: _Search, count: int, sampling: Sampling) -> Candidates:
 
 
 def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
-    """Choose rungs and candidates for the time limit; return them as JSON values for the run's record.
+    """Choose rungs and candidates for the time limit; return them as JSON values for the run's record, see `_timed_record`.
 
-    The candidates are, in this order: the `first_network` of each family, `flat_networks`, sampled networks, `fitted_networks`.
-    Keys beside those of `_halving_record`: `folds`, see `halving.folds_of`; `recipes` to compare first, by `trial_epochs` of
-    the first candidate, which is always a finalist; `final_epochs` of each candidate if it becomes the best.
+    The candidates are, in this order: `_plain_networks`, `flat_networks`, sampled networks, `fitted_networks`.
     """
-    data, target, workers, space, classes = this.data, this.target, this.workers, this.space, this.classes
-    least = arch_of(space, smallest(space), classes)
-    if not costs(least, target).fit:
+    target, space, classes = this.target, this.space, this.classes
+    if not costs(arch_of(space, smallest(space), classes), target).fit:
         _sampled(this, 1, sampling)  # if no network fits, this raises the error before the longer steps
-    this.progress("measuring how fast it trains", 0, 1)
-    folds, counts = halving.folds_of(data), data.counts()
-    slowdown, batch = machine_factor(workers), halving.batch_of(data)
-    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"])
-    is_trainable = partial(_is_trainable, budget, 2 * budget.step(least))
-    this.progress("choosing the first networks", 0, 1)
-    build, recipes = _builder(target, this.folder), halving.recipes_of(data)
-    family, *more = families_of(space)
-    first = first_network(space, target, classes, is_trainable, family, fits=lambda arch: build(arch).fit)
-    others = workers.each(first_network, [(space, target, classes, is_trainable, each) for each in more])
-    leading = [each for each in (first, *others) if each is not None]
+    budget = _time_budget(this)
+    leading, is_trainable = _plain_networks(this, budget)
     leading += flat_networks(space, target, classes, is_trainable)
-    known = [arch for arch, _ in leading] or [least]
+    known = [arch for arch, _ in leading] or [arch_of(space, smallest(space), classes)]
     most = budget.rungs([*known, *[known[0]] * MOST_CANDIDATES])[0].candidates
     candidates = list(leading)
     if most > len(leading):  # there is time for sampled networks, too
         sampling = sampling._replace(tries=budget.sampled, is_trainable=is_trainable)
         candidates += [pair for pair in _sampled(this, most - len(leading), sampling) if pair[0] not in known]
-    archs = [arch for arch, _ in candidates]
+    record = _timed_record(this, budget, candidates, known)
+    _tell_time(this, _needed(budget, record))
+    return record
+
+
+def _time_budget(this: _Search) -> Budget:
+    """Return the Budget of the time limit on this machine."""
+    data, workers = this.data, this.workers
+    this.progress("measuring how fast it trains", 0, 1)
+    counts, batch, folds, slowdown = data.counts(), halving.batch_of(data), halving.folds_of(data), machine_factor(workers)
+    return Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"])
+
+
+def _plain_networks(this: _Search, budget: Budget) -> tuple[list[tuple[Arch, Costs]], Callable[[Arch], bool]]:
+    """Return the `first_network` of each family that fits, with its costs, and whether there is time to train a network."""
+    target, space, classes = this.target, this.space, this.classes
+    is_trainable = partial(_is_trainable, budget, 2 * budget.step(arch_of(space, smallest(space), classes)))
+    this.progress("choosing the first networks", 0, 1)
+    build, (family, *more) = _builder(target, this.folder), families_of(space)
+    first = first_network(space, target, classes, is_trainable, family, fits=lambda arch: build(arch).fit)
+    others = this.workers.each(first_network, [(space, target, classes, is_trainable, each) for each in more])
+    return [each for each in (first, *others) if each is not None], is_trainable
+
+
+def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: Sequence[Arch]) -> dict[str, Any]:
+    """Return the candidates of a search with a time limit, and the extent of their trainings, as JSON values.
+
+    `fitted_networks` are added. Keys beside those of `_halving_record`: `sampled`, the number of candidates that are not
+    `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, by `trial_epochs` of the first candidate, which is
+    always a finalist; `final_epochs` of each candidate if it becomes the best.
+    """
+    archs, recipes = [arch for arch, _ in candidates], halving.recipes_of(this.data)
     rungs = budget.rungs(archs)
-    candidates = candidates[: rungs[0].candidates]
-    trial_epochs = budget.trial_epochs(archs[0], len(recipes))
-    _tell_time(this, budget.needed(archs, len(recipes), trial_epochs, rungs, budget.final_epochs(archs[0])))
-    candidates += fitted_networks(data, target)
-    return _halving_record(rungs, candidates) | {
-        "sampled": sum(arch in archs[len(leading) :] for arch, _ in candidates),
-        "folds": folds,
+    kept = [*candidates[: rungs[0].candidates], *fitted_networks(this.data, this.target)]
+    return _halving_record(rungs, kept) | {
+        "sampled": sum(arch not in known for arch in archs[: rungs[0].candidates]),
+        "folds": budget.folds,
         "recipes": recipes,
-        "trial_epochs": trial_epochs,
-        "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
+        "trial_epochs": budget.trial_epochs(archs[0], len(recipes)),
+        "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in kept],
     }
+
+
+def _needed(budget: Budget, record: dict[str, Any]) -> float:
+    """Predict the seconds of wall-clock time that a search by halving needs, from the dict of `_timed_record`."""
+    archs = [arch for arch, _ in _candidates_of(record)]
+    rungs = [Rung(*pair) for pair in record["rungs"]]
+    return budget.needed(archs, len(record["recipes"]), record["trial_epochs"], rungs, record["final_epochs"][0])
 
 
 def _is_trainable(budget: Budget, seconds: float, arch: Arch) -> bool:
@@ -293,6 +311,11 @@ def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, 
     return {"rungs": [astuple(rung) for rung in rungs], "candidates": records}
 
 
+def _candidates_of(run: dict[str, Any]) -> list[tuple[Arch, Costs]]:
+    """Return the candidates in the dict of `_halving_record`, with their costs."""
+    return [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+
+
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
     """Train the candidates of a run by successive halving; return (candidates, a record per training).
 
@@ -300,14 +323,17 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     once more in the end. `build` returns the measured costs of a network.
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
-    candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-    archs, is_timed, starts, final_epochs = [arch for arch, _ in candidates], "final_epochs" in run, list[Path](), list[int]()
+    candidates = _candidates_of(run)
+    archs, is_timed, final_epochs = [arch for arch, _ in candidates], "final_epochs" in run, list[int]()
+    files = {number: halving.start_file(number) for number in range(len(archs))}
+    inherited = {number: file for number, file in files.items() if (this.folder / file).is_file()}
+    starts = {number: this.folder / file for number, file in inherited.items()}
     folds = run.get("folds", 1)
     trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
     if is_timed:
         name = halving.choose_recipe(archs[0], run["recipes"], run["trial_epochs"], trainings)
         trainings, tried = trainings._replace(recipe=name), this.folder / halving.trial_file(name)
-        starts = [tried] if tried.is_file() else []
+        starts |= {0: tried} if tried.is_file() else {}
         final_epochs = run["final_epochs"]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
@@ -327,26 +353,52 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         good = halving.cheapest_first(good, expenses)
         winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
         number = winner["candidate"]
+        if folds > 1 and number in inherited:  # after cross-validation, no sample judges the network: it may have seen all
+            winner = {**winner, "weights": inherited[number]}
         records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))
     return candidates, records
 
 
-def _train_supernet(
-    this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
-) -> tuple[Candidates, Records]:
-    """Train the supernet of a run, evolve networks with its weights, and fine-tune the best, as `one_shot` returns them."""
-    budget, space = one_shot.from_record(run["supernet"]), replace(this.space, widths=tuple(run["widths"]))
-    one_shot.train_supernet(this.data, space, budget, this.folder, training, threads=this.options.processes)
-    return one_shot.evolve_and_fine_tune(
-        space,
-        this.target,
-        this.classes,
-        budget,
-        this.folder,
-        workers=this.workers,
-        fits=lambda arch: build(arch).fit,
-        run=training,
-    )
+def _evolve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[dict[str, Any], Sequence[Evaluated]]:
+    """Train the supernet of a run, evolve networks with its weights, and add the best to the run's candidates.
+
+    They begin with the supernet's weights (`halving.start_file`). Return the record of the run, and all evaluated networks.
+    """
+    options, folder, budget = this.options, this.folder, one_shot.from_record(run["supernet"])
+    space = replace(this.space, widths=tuple(run["widths"]))
+    if options.supernet and not (folder / one_shot.SUPERNET).is_file():
+        search_of(options.supernet)  # it may have been deleted since this search began
+        write_file(folder / one_shot.SUPERNET, (Path(options.supernet) / one_shot.SUPERNET).read_bytes())
+    with logged(folder / one_shot.LOGS if options.tensorboard else None) as log:
+        training = TrainingRun(options.seed, team=this.team, log=log, progress=this.progress)
+        one_shot.train_supernet(this.data, space, budget, folder, training, workers=this.workers, threads=options.processes)
+        evaluated = one_shot.evolve_with_weights(
+            space, this.target, this.classes, budget.evolution, folder, workers=this.workers, run=training
+        )
+    if run["evolved"]:
+        return run, evaluated
+    plain = [pair for pair in _candidates_of(run) if not is_fitted(pair[0])]
+    known, count = [arch for arch, _ in plain], options.rungs[0].candidates if options.rungs else one_shot.FINALISTS
+    others = [each for each in evaluated if each.arch not in known]
+    best = one_shot.finalists_of(others, count, options.against, lambda arch: build(arch).fit)
+    candidates = [*plain[:1], *((each.arch, each.costs) for each in best), *plain[1:]]
+    if options.rungs:
+        run |= _halving_record(options.rungs, candidates)
+    else:
+        run |= _timed_record(this, Budget(**run["limit"]), candidates, known)
+    last = run["rungs"][0][0]
+    starts = {folder / halving.start_file(n): each.arch for n, each in enumerate(best, len(plain[:1])) if n < last}
+    one_shot.write_starts(starts, space, folder, this.workers)
+    write_file(folder / RUN, json.dumps(run | {"evolved": True}, indent=2))
+    return run, evaluated
+
+
+def _with_evaluated(candidates: Candidates, evaluated: Sequence[Evaluated]) -> tuple[Candidates, Records]:
+    """Return candidates followed by the other evaluated networks, and a record of the accuracy of each evaluated network."""
+    numbers = {arch: number for number, (arch, _) in enumerate(candidates)}
+    others = [(each.arch, each.costs) for each in evaluated if each.arch not in numbers]
+    numbers |= {arch: number for number, (arch, _) in enumerate(others, len(numbers))}
+    return [*candidates, *others], [{"candidate": numbers[each.arch], "accuracy": each.accuracy} for each in evaluated]
 
 
 def _deploy_best(this: _Search, candidates: Candidates, records: Records, build: Callable[[Arch], Costs]) -> SearchResult:
@@ -395,36 +447,64 @@ def best_first(trained: Sequence[dict[str, Any]], expenses: Sequence[float]) -> 
 
 
 def _plan_supernet(this: _Search) -> dict[str, Any]:
-    """Choose the width and the `SupernetBudget`; return them as JSON values for the run's record.
+    """Choose the width, the `SupernetBudget` and the plain candidates; return them as JSON values for the run's record.
 
-    A budget in the options is used unchanged. Else times are measured and reported, and it is that of the TinyNAS paper on a
-    GPU without a time limit, or fits the limit (MINUTES by default).
+    A budget in the options is used unchanged. Else it is that of the TinyNAS paper on a GPU without a time limit, or fits the
+    limit (MINUTES by default). The other seconds are divided as in a search by halving: `limit`, a Budget.
     """
-    data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
-    space, chosen = one_shot.choose_width(
-        this.space, target, this.classes, this.workers, this.progress, feasible=options.feasible
-    )
-    if budget is None:
-        (arch, _), *_ = sample_fitting(space, target, this.classes, 1, progress=this.progress)
-        size = this.team.size if this.team else 1
-        seconds = one_shot.supernet_seconds(
-            data, space, arch, this.folder, this.workers, threads=options.processes, size=size, progress=this.progress
-        )
-        finishing, start = quantisation_seconds(arch, data), time.perf_counter()
-        _builder(target, this.folder)(arch)
-        building = time.perf_counter() - start
-        fixed = time.perf_counter() - this.begin + finishing + (one_shot.FINALISTS + DEPLOYING) * building
-        if options.minutes is None and has_gpu():
-            budget = one_shot.paper_budget(data.kind)
-        else:
-            budget = one_shot.budget_within(max(0.0, this.seconds - fixed), seconds, data.kind, this.workers.count)
-        _tell_time(this, fixed + one_shot.needed_seconds(budget, seconds, this.workers.count))
-    return chosen | {"supernet": budget.record(), "rungs": budget.record()["rungs"], "candidates": []}
+    from .learning.train import device
+
+    target, options, workers, kind = this.target, this.options, this.workers, this.data.kind
+    trained = _trained_supernet(this) if options.supernet else {}
+    if trained:
+        space, chosen = replace(this.space, widths=tuple(trained["widths"])), {"widths": trained.pop("widths")}
+        check_feasible(space, target, this.classes)
+    else:
+        feasible = options.feasible
+        space, chosen = one_shot.choose_width(this.space, target, this.classes, workers, this.progress, feasible=feasible)
+    budget, run = options.supernet_budget, chosen | {"evolved": False}
+    if budget is not None and options.rungs:
+        return run | {"supernet": asdict(budget) | trained} | _halving_record(options.rungs, [])
+    limit = _time_budget(this)
+    seconds = one_shot.predicted_seconds(space, this.classes, limit, this.team.size if this.team else 1)
+    fixed = FIXED * limit.slowdown
+    seconds |= dict.fromkeys(trained, 0.0)
+    if budget is None and options.minutes is None and device().type == "cuda":
+        budget = one_shot.paper_budget(kind)
+    elif budget is None:
+        budget = one_shot.budget_within(one_shot.SHARE * max(0.0, this.seconds - fixed), seconds, kind, workers.count)
+        if not trained and (why := one_shot.too_short(budget, seconds, kind, fixed)):
+            this.progress(f"{TOO_SHORT}: {why}", 1, 1)
+    before = one_shot.needed_seconds(budget, seconds, workers.count)
+    left = replace(limit, seconds=max(this.seconds - before, (1 - one_shot.SHARE) * this.seconds))
+    plain, _ = _plain_networks(this, left)
+    plain = plain or sample_fitting(this.space, target, this.classes, 1, progress=this.progress)
+    record = _timed_record(this, left, plain, [arch for arch, _ in plain])
+    _tell_time(this, before + _needed(left, record))
+    return run | {"supernet": asdict(budget) | trained, "limit": asdict(left)} | record
+
+
+def _trained_supernet(this: _Search) -> dict[str, Any]:
+    """Return `widths`, `warm_up` and `epochs` of the supernet of another search that this one uses.
+
+    Raise CompileError if it has other samples or another space.
+    """
+    folder = this.options.supernet
+    other, fault = search_of(folder), ""
+    spaces = [[each["version"], each["space"], each["sizes"]] for each in (other, _identity(this))]
+    if spaces[0] != spaces[1] or not set(other["widths"]) <= set(this.space.widths):
+        fault = "is of another search space, or another version of tinyweave"
+    elif one_shot.data_hash(halving.load_data(Path(folder) / halving.DATA)) != one_shot.data_hash(this.data):
+        fault = "was trained with other samples"
+    if fault:
+        raise CompileError(f"the supernet in '{folder}' {fault}", "give the same --task, --data and --set as there")
+    one_shot.load_supernet(replace(this.space, widths=tuple(other["widths"])), this.classes, Path(folder))
+    return {name: other[name] for name in ("widths", "warm_up", "epochs")}
 
 
 def _identity(this: _Search) -> dict[str, Any]:
     """Return all settings that affect the result of a search, as JSON values; a run with other settings is not resumed."""
-    data, space, target, options = this.data, this.space, this.target, this.options
+    data, space, target, options, budget = this.data, this.space, this.target, this.options, this.options.supernet_budget
     return {
         "version": VERSION,
         "data": {"kind": data.kind, "classes": list(data.classes), **data.counts(), "preparation": dict(data.preparation)},
@@ -434,19 +514,13 @@ def _identity(this: _Search) -> dict[str, Any]:
         "limits": target.limits_by_name(),
         "planning": {"stream_inputs": target.stream_inputs, "max_mac_overhead": target.max_mac_overhead},
         "seed": options.seed,
-        "budget": _budget_record(options),
+        "budget": [options.minutes, options.rungs and list(map(astuple, options.rungs)), budget and asdict(budget)],
         "archs": [json.loads(to_json(arch)) for arch in options.archs],
         "strategy": options.strategy,
+        "supernet folder": str(Path(options.supernet).resolve()) if options.supernet else None,
         "against": list(options.against),
         **({"feasible": options.feasible} if options.feasible != FEASIBLE else {}),
     }
-
-
-def _budget_record(options: SearchOptions) -> Any:
-    """Return the supernet's budget, the list of rungs, or the time limit in minutes, as JSON; None without any."""
-    if options.supernet_budget:
-        return options.supernet_budget.record()
-    return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]
 
 
 def _read_run(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:

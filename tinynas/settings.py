@@ -73,6 +73,9 @@ class SearchOptions:
         "halving trains many networks briefly and the best of them longer; supernet trains all at once with shared weights; "
         "auto is halving, or supernet with `against` or under torchrun",
     )
+    supernet: str = _setting(
+        "", "folder of another search by supernet on the same samples, whose supernet is used for this device"
+    )
     minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
     seed: int = 0
     processes: int = 2  # that train and plan networks in parallel
@@ -121,7 +124,7 @@ def parsed(given: Sequence[str], task: str, *, trains: bool = False) -> tuple[Pr
     """
     known = {name: each for name, each in settable().items() if task not in TASKS or task in each.metadata["tasks"]}
     values = dict[str, Any]()
-    for name, text in _pairs(given):
+    for name, text in pairs(given):
         if name not in known:
             near = " or ".join(difflib.get_close_matches(name, known, n=3)) or f"one of {', '.join(known)}"
             why = f"{task} has no such setting" if name in settable() else "no task has this setting"
@@ -135,7 +138,7 @@ def parsed(given: Sequence[str], task: str, *, trains: bool = False) -> tuple[Pr
     return Preparation(**{n: v for n, v in values.items() if n in own}), {n: v for n, v in values.items() if n not in own}
 
 
-def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+def pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield (name, value) of each setting; a part between commas without "=" belongs to the value before it."""
     for text in given:
         joined = list[str]()

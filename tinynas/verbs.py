@@ -35,6 +35,7 @@ def search(
     out: str | Path,
     task: str = "images",
     strategy: str = "auto",
+    supernet: str | Path = "",
     minutes: float | None = None,
     against: Sequence[str] = (),
     feasible: float = 0.8,
@@ -61,6 +62,7 @@ def search(
         strategy: "halving" (successive halving) trains many networks briefly and the best of them longer. "supernet" trains one
             network that contains all candidates, and evolves the best; not for detection. "auto" keeps the strategy of the run
             in `out`, if there is one; else it is "supernet" with `against` or under torchrun, otherwise "halving".
+        supernet: folder of another search by supernet on the same samples; its supernet is used, for this device.
         minutes: approximate time to train; None is 20, or the training budget of the TinyNAS paper for a supernet on a GPU.
         against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search minimises besides the error.
         feasible: fraction of the networks of one width (channel multiplier) that must fit the device, for a supernet to be
@@ -83,6 +85,7 @@ def search(
     written_to, aim = output_folder(out), target_of(device, changed(options, changes), energy_mj)
     given = SearchOptions(
         strategy=strategy,
+        supernet=str(supernet),
         minutes=minutes,
         seed=seed,
         processes=processes,

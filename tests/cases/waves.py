@@ -19,7 +19,7 @@ BOARD = find("stm32f412")
 TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="64k", latency_ms=30))
 GROUPS = ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2)), ElasticGroup(24, 2, (1, 2), (3, 5, 7), (2, 3))
 SPACE = SearchSpace("tiny", ((1, 24),), 2, (0.5, 1.0), 16, GROUPS, stem_kernel=(1, 5))
-NUMBERS = SupernetBudget(1, 2, Evolution(4, 2, 2, 2, 0.2, 1), (Rung(2, 1), Rung(1, 2)))
+NUMBERS, RUNGS = SupernetBudget(1, 2, Evolution(4, 2, 2, 2, 0.2, 1)), (Rung(2, 1), Rung(1, 2))  # of a short search
 
 
 def waves(count: int = 900) -> Dataset:

@@ -93,7 +93,7 @@ def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weig
     train = Trained({0: Score(0.9, 0.4), 1: Score(0.8, 0.2), 2: Score(0.9, 0.3)})
     monkeypatch.setattr(halving, "train_one", train)
     folded = trainings._replace(folds=4)
-    records = halving.successive_halving([ARCH] * 3, [Rung(3, 1), Rung(2, 2)], folded, starts=[trainings.folder / "x.pt"])
+    records = halving.successive_halving([ARCH] * 3, [Rung(3, 1), Rung(2, 2)], folded, starts={0: trainings.folder / "x.pt"})
     assert [each["candidate"] for each in records if each["rung"] == 1] == [1, 2]
     assert {call["start"] for call in train.calls} == {None} and {call["folds"] for call in train.calls} == {4}
     assert [each["candidate"] for each in halving.best_candidates(records[:3], 1)] == [0, 2, 1], "the most accurate"
@@ -318,11 +318,13 @@ def test_of_equally_accurate_networks_the_cheapest_is_first() -> None:
     assert [each["candidate"] for each in halving.cheapest_first(records[:3], expenses)] == [2, 0, 1]
 
 
-def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file("none")
+def test_candidates_continue_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, files = Trained({0: 0.9, 1: 0.8, 2: 0.7}), {0: halving.trial_file("none"), 2: halving.start_file(2)}
     monkeypatch.setattr(halving, "train_one", train)
-    halving.successive_halving([ARCH] * 2, [Rung(2, 1), Rung(1, 2)], trainings, starts=[weights])
-    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-none.pt", None, "0-0.pt"]
+    starts = {number: trainings.folder / file for number, file in files.items()}
+    halving.successive_halving([ARCH] * 3, [Rung(3, 1), Rung(1, 2)], trainings, starts=starts)
+    names = [call["start"] and Path(call["start"]).name for call in train.calls]
+    assert names == ["trial-none.pt", None, "start-2.pt", "0-0.pt"]
 
 
 def test_progress_moves_while_a_network_trains(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,18 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 
 from cases.stripes import StopError, stop_at  # noqa: E402
-from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
+from cases.waves import BOARD, NUMBERS, RUNGS, SPACE, TARGET, waves  # noqa: E402
 
 from tinynas import (  # noqa: E402
     halving,
     one_shot,
     search_options,
     search_report,
-    searching,
     training_run,
 )
 from tinynas.arch import Arch, macs, to_json  # noqa: E402
 from tinynas.costs import Costs, Target, costs  # noqa: E402
 from tinynas.evolution import Evolution  # noqa: E402
-from tinynas.halving import Rung  # noqa: E402
 from tinynas.one_shot import SupernetBudget, budget_within, choose_width, from_record, needed_seconds, paper_budget  # noqa: E402
 from tinynas.search_report import card, search_record  # noqa: E402
 from tinynas.searching import SearchResult, search  # noqa: E402
@@ -37,6 +36,7 @@ from tinynas.space import SearchSpace, arch_of, sample, small_images, smallest  
 from tinynas.training_run import TrainingRun  # noqa: E402
 from tinynas.workers import Workers  # noqa: E402
 from tinyweave import api  # noqa: E402
+from tinyweave.devices import find  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 from tinyweave.support.installing import install  # noqa: E402
@@ -54,7 +54,11 @@ def few_of_each_width() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
     return search(
-        waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), SearchOptions(tensorboard=True, supernet_budget=NUMBERS)
+        waves(400),
+        SPACE,
+        TARGET,
+        tmp_path_factory.mktemp("found"),
+        SearchOptions(tensorboard=True, supernet_budget=NUMBERS, rungs=RUNGS),
     )
 
 
@@ -65,10 +69,10 @@ def test_the_deployed_network_has_the_costs_that_the_search_reported(found: Sear
     assert found.costs.ram == profile.ram and found.costs.flash == pytest.approx(profile.flash, rel=0.01)
     assert run["strategy"] == "supernet" and len(run["widths"]) == 1 and from_record(run["supernet"]) == NUMBERS
     assert len(found.candidates) == NUMBERS.evolution.evaluations and all(cost.fit for _, cost in found.candidates)
-    rungs = [[each["candidate"] for each in found.trained if each["rung"] == number] for number in range(3)]
-    assert rungs[0] == list(range(8)) and rungs[1] == [0, 1] and len(rungs[2]) == 1
-    inherited = [each["accuracy"] for each in found.trained if each["rung"] == 0]
-    assert inherited == sorted(inherited, reverse=True), "the finalists are the best"
+    rungs = [[each["candidate"] for each in found.trained if each.get("rung") == number] for number in (None, 0, 1)]
+    assert sorted(rungs[0]) == list(range(8)) and rungs[1] == [0, 1] and len(rungs[2]) == 1
+    inherited = [(each["candidate"], each["accuracy"]) for each in found.trained if "rung" not in each]
+    assert [share for _, share in sorted(inherited)] == sorted((share for _, share in inherited), reverse=True), "the best"
 
 
 def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -> None:
@@ -77,7 +81,7 @@ def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -
     assert faults(record, "search") == "" and record["strategy"] == "supernet"
     stage_one = {key: run[key] for key in ("widths", "share", "enough")}
     assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} | stage_one
-    final = [each["epochs"] for each in found.trained if each["rung"]]  # a network with 100 % is not trained again
+    final = [each["epochs"] for each in found.trained if "rung" in each]  # a network with 100 % is not trained again
     assert record["trained"]["epochs"] == 3 + sum(final) and len(final) == 3 and sum(final) in (2, 4)
     assert (run["share"] >= 0.8) == (run["enough"] is None)
     said = f"stage one chose width {run['widths'][0]:g}, at which {100 * run['share']:.0f} % of the sampled networks fit"
@@ -91,7 +95,7 @@ def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -
     front = [points[each["candidate"]] for each in record["front"]]
     assert set(front) == {p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points)}
     assert all(to_json(found.candidates[each["candidate"]][0]) == each["arch"] for each in record["front"])
-    assert "measured with the weights of a supernet: 8 of the" in card(record) and "2 of them trained further" in card(record)
+    assert "trained: 2 networks, of them 2 of the 8 that were measured with the weights of a supernet" in card(record)
 
 
 def test_a_short_record_has_the_whole_front_and_the_chosen_network(
@@ -111,11 +115,18 @@ def test_a_short_record_has_the_whole_front_and_the_chosen_network(
 @pytest.mark.sweep  # the usual tests interrupt the search by halving, the training of a supernet and the evolution
 @pytest.mark.emulator
 def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
-    places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
+    places = ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):
-            search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS), progress=stop_at(title, count))
-    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS))
+            search(
+                waves(400),
+                SPACE,
+                TARGET,
+                tmp_path,
+                SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS),
+                progress=stop_at(title, count),
+            )
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS))
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     assert resumed.candidates == found.candidates
     files = [each.folder / "network.tflite" for each in (resumed, found)]
@@ -123,6 +134,69 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     with pytest.raises(CompileError, match="holds a search with another"):
         search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
     assert search_options._choose_strategy("auto", (), tmp_path) == "supernet", "the folder's"
+
+
+@pytest.mark.emulator
+def test_a_trained_supernet_serves_another_device(found: SearchResult, tmp_path: Path) -> None:
+    said, other = list[str](), Target(find("nrf52840"), api.limits_of(find("nrf52840"), ram="4k", flash="64k"))
+    options = SearchOptions(supernet=str(found.folder), supernet_budget=NUMBERS, rungs=RUNGS)
+    result = search(waves(400), SPACE, other, tmp_path, options, progress=lambda what, *_: said.append(what))
+    assert result.fits and not any(what.startswith("training the supernet: loss") for what in said)
+    files = [(folder / "supernet.pt").read_bytes() for folder in (tmp_path, found.folder)]
+    assert files[0] == files[1]
+    run, theirs = (json.loads((folder / "search.json").read_text()) for folder in (tmp_path, found.folder))
+    assert run["widths"] == theirs["widths"] and run["device"] == "nrf52840" != theirs["device"]
+    record = search_record(result, run)
+    assert faults(record, "search") == "" and f"the weights of the supernet in '{found.folder}', out of" in card(record)
+    assert record["trained"]["epochs"] == sum(each.get("epochs", 0) for each in result.trained), "without the supernet's"
+    with pytest.raises(CompileError, match="holds a search with another supernet folder"):
+        search(waves(400), SPACE, other, tmp_path, SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS))
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("nothing", "'.*' holds no search by supernet; give the folder of one, or leave out supernet"),
+        ("halving", "'.*' holds no search by supernet"),
+        ("not JSON", "'.*' holds no search by supernet"),
+        ("untrained", "the supernet in '.*' is not trained yet; let that search go on, or leave out supernet"),
+        ("samples", "was trained with other samples; give the same --task, --data and --set as there"),
+        ("space", "is of another search space, or another version of tinyweave; give the same"),
+        ("version", "is of another search space, or another version of tinyweave"),
+        ("width", "is of another search space, or another version of tinyweave"),
+        ("weights", r"supernet.pt' is damaged, or the supernet of another space; delete it, or give another folder"),
+        ("groups", r"supernet.pt' is damaged, or the supernet of another space"),
+        ("strategy", "halving has no use for the supernet of another search"),
+        ("detection", "a supernet does not support detection"),
+    ],
+)
+def test_a_folder_without_a_supernet_for_the_search_is_refused(
+    found: SearchResult, tmp_path: Path, broken: str, message: str
+) -> None:
+    shutil.copytree(found.folder, given := tmp_path / "given")
+    data, space, run = waves(400), SPACE, json.loads((given / "search.json").read_text())
+    if broken == "nothing":
+        shutil.rmtree(given)
+    elif broken == "untrained":
+        (given / "supernet.pt").unlink()
+    elif broken == "weights":
+        (given / "supernet.pt").write_bytes((given / "supernet.pt").read_bytes()[:1000])
+    elif broken == "samples":
+        data = waves(401)
+    elif broken == "detection":
+        data = replace(data, kind="detection")
+    elif broken in ("space", "groups"):
+        groups = replace(SPACE.groups[0], width=24), *SPACE.groups[1:]
+        space = replace(SPACE, name="other") if broken == "space" else replace(SPACE, groups=groups)
+    else:
+        changes: dict[str, Any] = {"version": {"version": 1}, "width": {"widths": [0.7]}, "halving": {"supernet": None}}
+        text = json.dumps(run | changes.get(broken, {}))
+        (given / "search.json").write_text(text if broken != "not JSON" else text[:-9])
+    options = SearchOptions("halving" if broken == "strategy" else "auto", supernet=str(given), minutes=1)
+    with pytest.raises(CompileError, match=message):
+        search(data, space, TARGET, tmp_path / "new", options)
+    assert not {"search.json", "supernet.pt"} & {path.name for path in (tmp_path / "new").glob("*")}
+    assert not (tmp_path / "new").exists() or broken not in ("nothing", "halving", "not JSON", "untrained")
 
 
 def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
@@ -150,23 +224,29 @@ def test_losses_rates_and_accuracies_are_logged_to_tensorboard(found: SearchResu
     assert all(0 < value < 3 for _, value in told["supernet/loss"]) and told["supernet/rate"][-1][1] < 1e-3
     bests = [value for _, value in told["evolution/best accuracy"]]
     assert bests == sorted(bests) and len(bests) == len(found.candidates)
-    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if each["rung"] == 0))
+    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if "rung" not in each))
 
 
-def test_progress_shows_the_loss_at_most_twice_per_second() -> None:
+def test_the_progress_of_a_supernet_counts_the_epochs_of_both_trainings(
+    one_worker: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = list[tuple[str, int, int]]()
-    run = one_shot._phase(TrainingRun(progress=lambda *told: shown.append(told)), "x", "training", Path("unused"), epochs=3)
-    assert run.after_step is not None
-    for loss in (0.5, 0.4):
-        run.after_step(0, torch.tensor(loss))
-    run.progress("", 1, 3)
-    assert shown == [("training: loss 0.500", 0, 3), ("training: loss 0.500", 1, 3)]
+    monkeypatch.setattr("tinynas.workers.POLL_S", 0.01)
+    monkeypatch.setattr(halving, "POLL_S", 0.0)
+    halving.save_data(waves(100), tmp_path / halving.DATA)
+    run = TrainingRun(progress=lambda *told: shown.append(told))
+    one_shot.train_supernet(waves(100), SPACE, SupernetBudget(4, 8, Evolution()), tmp_path, run, workers=one_worker, threads=1)
+    assert shown[0] == ("training the supernet", 0, 12) and shown[-1] == ("training the supernet", 12, 12)
+    done = [count for text, count, _ in shown if text.startswith("training the supernet: loss ")]
+    assert done == sorted(done) and 0 < done[-1] < 12 and (tmp_path / "supernet.pt").is_file()
 
 
 def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(training_run, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match=re.escape(f"TensorBoard, which is not installed; {install('tensorboard')}")):
-        search(waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS))
+        search(
+            waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS, rungs=RUNGS)
+        )
     assert not (tmp_path / "none").exists()
 
 
@@ -189,51 +269,15 @@ def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: P
 
 
 def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:
-    costs = {"warm_up": 10.0, "epochs": 20.0, "evolution": 1.0, "rungs": 5.0}
+    costs = {"warm_up": 10.0, "epochs": 20.0, "evolution": 1.0}
     paper = paper_budget("images")
-    assert budget_within(1e9, costs, "images", 2).evolution == paper.evolution == Evolution()
-    assert (paper.warm_up, paper.epochs, paper.rungs[-1]) == (150, 300, Rung(1, 100))
-    assert budget_within(0.1, costs, "sounds", 1) == SupernetBudget(
-        1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2))
-    )
-    for minutes in (30, 120, 600):
+    assert budget_within(1e9, costs, "images", 2) == paper == SupernetBudget(150, 300, Evolution())
+    assert budget_within(0.1, costs, "sounds", 1) == SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1))
+    for minutes in (15, 60, 90):
         numbers = budget_within(60 * minutes, costs, "images", 2)
-        assert from_record(json.loads(json.dumps(numbers.record()))) == numbers
-        training = numbers.warm_up * 10 + numbers.epochs * 20
-        alone = (numbers.evolution.evaluations * 1 + halving.total_epochs(numbers.rungs) * 5) / 2
-        assert needed_seconds(numbers, costs, 2) == pytest.approx(training + alone)
-        assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
-
-
-@pytest.mark.parametrize("minutes", [0.5, None])
-def test_a_search_by_supernet_reports_the_minutes_that_it_needs(
-    minutes: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a time limit, a GPU trains a supernet as long as the paper does."""
-    monkeypatch.setattr(one_shot, "supernet_seconds", lambda *_, **__: dict.fromkeys(one_shot.SHARES, 6000.0))
-    monkeypatch.setattr(searching, "has_gpu", lambda: True)
-    said = list[str]()
-
-    def progress(what: str, done: int, total: int) -> None:
-        said.append(what)
-        if what.startswith(search_options.NEEDS):
-            raise KeyboardInterrupt
-
-    options = SearchOptions("supernet", minutes=minutes, processes=1)
-    with pytest.raises(KeyboardInterrupt):
-        search(waves(400), SPACE, TARGET, tmp_path, options, progress=progress)
-    least = SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2)))
-    budget = least if minutes else paper_budget("sensors")
-    needed = 100 * (budget.warm_up + budget.epochs + budget.evolution.evaluations + halving.total_epochs(budget.rungs))
-    assert 0 <= int(said[-1].removeprefix(f"{search_options.NEEDS} ").removesuffix(" minutes")) - needed <= 5
-
-
-def test_the_seconds_of_all_phases_of_a_supernet_are_measured(one_worker: Workers, tmp_path: Path) -> None:
-    data = waves(200)
-    halving.save_data(data, tmp_path / halving.DATA)
-    arch = arch_of(SPACE, smallest(SPACE), 2)
-    seconds = one_shot.supernet_seconds(data, SPACE, arch, tmp_path, one_worker, threads=1, progress=lambda *_: None)
-    assert set(seconds) == set(one_shot.SHARES) and all(0 < value < 60 for value in seconds.values())
+        assert from_record(json.loads(json.dumps(asdict(numbers)))) == numbers
+        took = numbers.warm_up * 10 + numbers.epochs * 20 + numbers.evolution.evaluations * 1 / 2
+        assert needed_seconds(numbers, costs, 2) == pytest.approx(took) and 0.75 * 60 * minutes < took < 1.1 * 60 * minutes
 
 
 def test_the_width_whose_fitting_networks_have_most_macs_is_searched(one_worker: Workers) -> None:

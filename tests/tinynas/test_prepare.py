@@ -206,6 +206,21 @@ def test_only_a_timed_search_by_halving_trains_at_several_sizes(
     assert tried.call_count == 1
 
 
+def test_the_input_has_the_size_of_a_trained_supernet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, other = photographs(tmp_path / "photos"), tmp_path / "other"
+    monkeypatch.setattr(prepare, "_choose", lambda _: pytest.fail("the size is known"))
+    other.mkdir()
+    (other / "supernet.pt").touch()
+    about = {"version": 13, "space": "x", "widths": [1.0], "supernet": {"warm_up": 1, "epochs": 2}}
+    options = SearchOptions(supernet=str(other))
+    (other / "search.json").write_text(json.dumps({**about, "sizes": [[16, 16]]}))
+    data, space, same = task_within("images", folder, Preparation(), target(), tmp_path / "run", options=options)
+    assert data.values.shape[1:3] == space.sizes[0] == (16, 16) and same is options and "stage_one" not in data.preparation
+    (other / "search.json").write_text(json.dumps({**about, "sizes": [[17, 16]]}))
+    with pytest.raises(CompileError, match=r"is for inputs of size \[17, 16\], which these samples and settings exclude; give"):
+        task_within("images", folder, Preparation(), target(), tmp_path / "run", options=options)
+
+
 def test_networks_of_half_and_twice_the_input_are_trained_for_equal_times(
     tmp_path: Path, one_worker: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

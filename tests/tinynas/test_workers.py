@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from cases.waves import NUMBERS, SPACE, TARGET, waves
+from cases.waves import NUMBERS, RUNGS, SPACE, TARGET, waves
 
 pytest.importorskip("torch", reason="needs torch")
 
@@ -55,10 +55,10 @@ import os, sys
 from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
-    from cases.waves import NUMBERS, SPACE, TARGET, waves
+    from cases.waves import NUMBERS, RUNGS, SPACE, TARGET, waves
     from tinynas.settings import SearchOptions
     from tinynas.searching import search
-    options = SearchOptions(supernet_budget=NUMBERS, processes=1, ray="ray" in sys.argv)
+    options = SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS, processes=1, ray="ray" in sys.argv)
     found = search(waves(400), SPACE, TARGET, Path(sys.argv[2]), options)
     print("rank", os.environ.get("RANK", "0"), found.deployment.verification.ok)
 """
@@ -68,7 +68,7 @@ TORCHRUN = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2
 @pytest.fixture(scope="module")
 def alone(one_worker: Workers, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    search(waves(400), SPACE, TARGET, folder, SearchOptions(processes=1, supernet_budget=NUMBERS))
+    search(waves(400), SPACE, TARGET, folder, SearchOptions(processes=1, supernet_budget=NUMBERS, rungs=RUNGS))
     return folder
 
 
