@@ -197,6 +197,8 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
 def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
     """Save the data set, measure the overhead, choose budget and candidates; write and return the record of the run."""
     options = this.options
+    if options.supernet:
+        _trained_supernet(this)  # raises its errors before anything is written
     halving.save_data(this.data, this.folder / halving.DATA)
     this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
     run = identity | {"networks": networks_in(this.space), "overhead": this.target.overhead._asdict()}

@@ -197,8 +197,7 @@ def test_a_folder_without_a_supernet_for_the_search_is_refused(
     options = SearchOptions("halving" if broken == "strategy" else "auto", supernet=str(given), minutes=1)
     with pytest.raises(CompileError, match=message):
         search(data, space, TARGET, tmp_path / "new", options)
-    assert not {"search.json", "supernet.pt"} & {path.name for path in (tmp_path / "new").glob("*")}
-    assert not (tmp_path / "new").exists() or broken not in ("nothing", "halving", "not JSON", "untrained")
+    assert not list((tmp_path / "new").glob("*"))
 
 
 def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
