@@ -138,7 +138,7 @@ def test_an_architecture_survives_the_round_trip_through_json(arch: Arch) -> Non
             {"plan": {"schedule": "best", "stream_inputs": True, "max_mac_overhead": 0.5}},
             "not a factor; give 1 to 100",
         ),
-        ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
+        ({"expansions": [-1, 3]}, r"groups\[1\].expansions\[0\] is -1"),
         ({"stem": 0}, "it has stem 0, but more than a classifier; give a stem"),
     ],
 )
