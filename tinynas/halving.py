@@ -29,7 +29,7 @@ from . import arch as archs
 from . import journal
 from .arch import Arch, is_fitted
 from .tasks.boxes import Head, head_of
-from .tasks.dataset import PARTS, Dataset, sized
+from .tasks.dataset import Dataset, sized
 from .training_run import TrainingRun
 from .workers import POLL_S, Workers
 
@@ -114,18 +114,16 @@ def folds_of(data: Dataset) -> int:
     judging = data.groups_of("validation")
     if not is_folded(data.kind, data.counts()["validation"], FEW_GROUPS if judging is None else len(np.unique(judging))):
         return 1
-    known, divisions = np.isin(data.parts, list(map(PARTS.index, SEEN))), _divisions(data)
-    groups = FEW_GROUPS * FOLDS if data.groups is None else len(np.unique(data.groups[known]))
-    needed = ceil(divisions * max(FEW / known.sum(), FEW_GROUPS / groups))
-    return min(max(2, needed), divisions) if divisions > 1 else 1
+    (_, labels), groups = data.part(*SEEN), data.groups_of(*SEEN)
+    divisions = _divisions(data, labels, groups)
+    needed = FEW / len(labels) if groups is None else max(FEW / len(labels), FEW_GROUPS / len(np.unique(groups)))
+    return min(max(2, ceil(divisions * needed)), divisions) if divisions > 1 else 1
 
 
-def _divisions(data: Dataset) -> int:
-    """Return into how many folds the training and validation samples are divided: FOLDS, or the fewest groups of a class."""
-    known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
-    groups = np.arange(len(data.parts)) if data.groups is None else data.groups
-    fewest = min(len(np.unique(groups[known & (data.labels == label)])) for label in range(len(data.classes)))
-    return min(FOLDS, fewest)
+def _divisions(data: Dataset, labels: NDArray[Any], groups: NDArray[np.int64] | None) -> int:
+    """Return into how many folds samples are divided: FOLDS, or the fewest samples of a class, or groups."""
+    owners = np.arange(len(labels)) if groups is None else groups
+    return min(FOLDS, *(len(np.unique(owners[labels == label])) for label in range(len(data.classes))))
 
 
 def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
@@ -139,10 +137,10 @@ def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
         return [(data.part(*(SEEN if folds == FINAL else TRAIN)), data.part("validation"))]
     from sklearn.model_selection import StratifiedGroupKFold
 
-    known = np.flatnonzero(np.isin(data.parts, list(map(PARTS.index, SEEN))))
-    values, labels = data.values[known], data.labels[known]
-    groups = known if data.groups is None else data.groups[known]
-    divided = StratifiedGroupKFold(_divisions(data), shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
+    (values, labels), groups = data.part(*SEEN), data.groups_of(*SEEN)
+    divided = StratifiedGroupKFold(_divisions(data, labels, groups), shuffle=True, random_state=0).split(
+        values[:, 0, 0], labels, np.arange(len(labels)) if groups is None else groups
+    )
     return [((values[seen], labels[seen]), (values[unseen], labels[unseen])) for seen, unseen in islice(divided, folds)]
 
 
@@ -429,7 +427,7 @@ def successive_halving(
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
         trainings: The settings that all trainings share; a candidate's index is added to their seed.
-        starts: Candidates and the files of their initial weights; those of the others are random.
+        starts: Files of initial weights by index of the candidate; other candidates begin with random weights.
         fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only survivors
             that fit enter the last one; if none does, dropped candidates that fit; if none of these does, all survivors.
         kept: Candidates that enter the rungs after the first whatever their accuracy, unless `fits` excludes them. At least one

@@ -61,7 +61,7 @@ SAMPLES_PER_WIDTH = 16  # networks sampled per width to choose the width
 FORWARD = 0.25  # ratio of the time to evaluate samples to the time to train on them
 EXTRACTION = 0.01  # seconds to copy the weights of a network out of the supernet
 PLANS = 1.25  # networks that are planned per network that fits and is evaluated
-TYPICAL = 64  # sampled networks whose mean time is that of a supernet's networks
+TYPICAL = 64  # networks sampled to predict the mean time of a training step of a network of the supernet
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def predicted_seconds(space: SearchSpace, classes: int, limit: Budget, processes
 
 
 def budget_within(seconds: float, costs: Mapping[str, float], kind: str, workers: int) -> SupernetBudget:
-    """Return a budget of about `seconds`, at most that of the TinyNAS paper, from the times of `predicted_seconds`."""
+    """Return a budget of about `seconds`, at most `paper_budget`, from the times of `predicted_seconds`."""
     paper = paper_budget(kind)
     counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
     evaluations = workers * counts["evolution"]

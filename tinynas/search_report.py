@@ -160,8 +160,8 @@ def for_page(record: Record) -> Record:
 def _supernet(run: Record, budget: Record, measured: int) -> Record:
     """Return how a supernet was trained, how many networks were `measured` with it, and how its width was chosen.
 
-    `folder` is that of the search that trained it, None for this one; `share` of its networks fit, None if the width was not
-    chosen; `enough` is None, or if this share is too small, looser limits that enough networks would fit.
+    `folder`: of the search that trained it, None for this one. `share`: of its networks that fit, None if the width was not
+    chosen. `enough` is None, or if this share is too small, looser limits that enough networks would fit.
     """
     chosen = {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
     trained = {key: budget[key] for key in ("warm_up", "epochs")}

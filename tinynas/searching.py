@@ -5,7 +5,7 @@
 1. Measure the overhead of networks on the target: stack, static data and code (`costs.with_measured_overhead`).
 2. Divide the time limit among the other steps (`budget`, `one_shot.budget_within`).
 3. Choose networks that fit (`candidates`). Strategy "supernet": train a supernet, evolve others with its weights (`one_shot`).
-4. Train them by successive halving (`halving`), and the best for most of the time, on the training and validation samples.
+4. Train them by successive halving (`halving`), then the best once more, on the training and validation samples.
 5. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
 
 The folder of the run holds all state. The same command resumes an interrupted run, with the result of an uninterrupted one.
@@ -74,7 +74,7 @@ class SearchResult:
     deployment: Deployment
     companions: dict[str, int] | None  # `ram` and `flash` bytes of the companion C (`trained.companion`); None for no such C
     candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
-    trained: tuple[dict[str, Any], ...]  # a record per training, as of `halving.successive_halving`; see `_supernet_records`
+    trained: tuple[dict[str, Any], ...]  # a record per training, as of `halving.successive_halving`; see `_with_evaluated`
     folder: Path  # of the run
 
     @property
@@ -197,13 +197,12 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
 def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
     """Save the data set, measure the overhead, choose budget and candidates; write and return the record of the run."""
     options = this.options
-    if options.supernet:
-        _trained_supernet(this)  # raises its errors before anything is written
+    trained = _trained_supernet(this) if options.supernet else {}  # raises its errors before anything is written
     halving.save_data(this.data, this.folder / halving.DATA)
     this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
     run = identity | {"networks": networks_in(this.space), "overhead": this.target.overhead._asdict()}
     if options.strategy == "supernet":
-        run |= _plan_supernet(this)
+        run |= _plan_supernet(this, trained)
         run["supernet"]["evolution"] |= {"against": list(options.against)}
     else:
         run |= _plan_halving(this)
@@ -448,16 +447,16 @@ def best_first(trained: Sequence[dict[str, Any]], expenses: Sequence[float]) -> 
     return sorted(last.values(), key=lambda each: (-each["rung"], -each["accuracy"], expenses[each["candidate"]]))
 
 
-def _plan_supernet(this: _Search) -> dict[str, Any]:
+def _plan_supernet(this: _Search, trained: dict[str, Any]) -> dict[str, Any]:
     """Choose the width, the `SupernetBudget` and the plain candidates; return them as JSON values for the run's record.
 
-    A budget in the options is used unchanged. Else it is that of the TinyNAS paper on a GPU without a time limit, or fits the
-    limit (MINUTES by default). The other seconds are divided as in a search by halving: `limit`, a Budget.
+    `trained` describes the supernet of another search (`_trained_supernet`); empty if this search trains its own. A budget in
+    the options is used unchanged. Else it is `one_shot.paper_budget` on a GPU without a time limit, or fits the time limit
+    (MINUTES by default). The other seconds are divided as in a search by halving: `limit`, a Budget.
     """
     from .learning.train import device
 
     target, options, workers, kind = this.target, this.options, this.workers, this.data.kind
-    trained = _trained_supernet(this) if options.supernet else {}
     if trained:
         space, chosen = replace(this.space, widths=tuple(trained["widths"])), {"widths": trained.pop("widths")}
         check_feasible(space, target, this.classes)

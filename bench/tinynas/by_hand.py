@@ -32,9 +32,9 @@ import one_line  # noqa: F401
 
 # isort: split
 from evidence_results import Cost
-from holm import LEVEL, p_of, verdict
+from holm import LEVEL, p_of, verdict_of
 from page_text import filled, table
-from small_sets import LATE, LIMITS, SHARED, cpu_seconds, percent, span
+from small_sets import LATE, LIMITS, SHARED, cpu_seconds, judged, percent
 
 from tinynas.arch import Arch, Group
 from tinynas.costs import Target
@@ -243,7 +243,7 @@ def by_hand(data: Dataset) -> dict[str, Arch]:
         "separable 3": cnn(16, (32, 48, 64), (3, 3, 3), False, "mean"),
         "separable 9-7-5": cnn(16, (32, 48, 64), (9, 7, 5) if data.kind == "sensors" else (5, 5, 3), False, "both"),
         "full 5-3": cnn(16, (24, 32), (5, 3), True, "max"),
-        "full 7-5": replace(cnn(16, (24, 32), (7, 5) if data.kind == "sensors" else (3, 3), True, "both")),
+        "full 7-5": cnn(16, (24, 32), (7, 5) if data.kind == "sensors" else (3, 3), True, "both"),
     }
 
 
@@ -315,13 +315,12 @@ def p_values(lines: Sequence[Line]) -> list[float]:
 def cells(line: Line, limit: float) -> list[str]:
     """Return the cells of a row of the table; `limit` is the largest p-value of a verdict."""
     best, accuracy, interval = best_by_hand(line)
-    said = verdict(interval, p_of(interval), limit)
     return [
         line["set"],
         f"{line['test']:,}",
         f"**{percent(line['search'])}**",
         f"{best} {percent(accuracy)}",
-        span(interval) + (f" **{said}**" if said else ""),
+        judged(interval, limit),
         percent(mean_by_hand(line)),
         f"{line['seconds']:.0f}",
         f"{line['cpu_seconds']:.0f}",
@@ -332,7 +331,7 @@ def report(lines: Sequence[Line], limit: float = LEVEL) -> str:
     """Return a table with a row per set and seed, and a list that sums it up, in Markdown."""
     heads = ["set", "test samples", "search, %", "best by hand, %", "search minus best, points", "mean by hand, %"]
     rows = table([*heads, "search, s", "search, CPU s"], (cells(line, limit) for line in lines), left=1)
-    worse = [line["set"] for line in lines if verdict(found := best_by_hand(line)[2], p_of(found), limit) == "worse"]
+    worse = [line["set"] for line in lines if verdict_of(best_by_hand(line)[2], limit) == "worse"]
     kinds = {
         "Worse than the best of the four CNNs": worse,
         "Below the mean of the four": [line["set"] for line in lines if line["search"] < mean_by_hand(line)],
@@ -346,7 +345,7 @@ def report(lines: Sequence[Line], limit: float = LEVEL) -> str:
 
 def in_short(lines: Sequence[Line], limit: float) -> str:
     """Return a sentence that sums the results up."""
-    said = [verdict(found := best_by_hand(line)[2], p_of(found), limit) for line in lines]
+    said = [verdict_of(best_by_hand(line)[2], limit) for line in lines]
     above = sum(line["search"] > mean_by_hand(line) for line in lines)
     return (
         f"Of {len(lines)} other sets the search is better than the best of four CNNs written by hand on {said.count('better')},"

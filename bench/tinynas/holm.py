@@ -45,6 +45,11 @@ def cutoff(p_values: Collection[float]) -> float:
     return survives
 
 
+def verdict_of(interval: Interval, limit: float) -> str:
+    """Return the `verdict` on a 95 % interval of which only the ends are known."""
+    return verdict(interval, p_of(interval), limit)
+
+
 def verdict(interval: Interval, p: float, limit: float) -> str:
     """Return "better" or "worse" if p is at most `limit`, else "not shown" if the interval excludes 0, else an empty text."""
     low, high = interval

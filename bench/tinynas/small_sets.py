@@ -49,7 +49,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
-from holm import LEVEL, p_of, verdict
+from holm import LEVEL, verdict_of
 from page_text import table
 
 from tinynas.arch import Arch, from_json, to_json
@@ -65,7 +65,7 @@ from tinynas.space import SearchSpace
 from tinynas.tasks.annotations import read_annotations
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.baselines import compare
-from tinynas.tasks.evaluation.intervals import paired_interval, student_t
+from tinynas.tasks.evaluation.intervals import Interval, paired_interval, student_t
 from tinynas.workers import pool, process_pool
 from tinyweave import api
 from tinyweave.devices import find
@@ -339,28 +339,28 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def judged(line: Line, key: str, limit: float) -> str:
-    """Return an interval of a set as text, with its verdict."""
-    said = verdict(line[key], p_of(line[key]), limit)
-    return span(line[key]) + (f" **{said}**" if said else "")
+def judged(interval: Interval, limit: float) -> str:
+    """Return an interval as text, with its verdict; `limit` is the largest p-value of a verdict."""
+    said = verdict_of(interval, limit)
+    return span(interval) + (f" **{said}**" if said else "")
 
 
 def those(lines: Sequence[Line], key: str, said: str, limit: float) -> list[str]:
     """Return the names of the sets with the verdict `said` on the interval `key`."""
-    return [line["set"] for line in lines if key in line and verdict(line[key], p_of(line[key]), limit) == said]
+    return [line["set"] for line in lines if key in line and verdict_of(line[key], limit) == said]
 
 
 def accuracies(line: Line, limit: float) -> list[str]:
     """Return the cells of a set in the table of accuracies."""
     low, high = line["interval"]
-    by_hand = (percent(line["by_hand"]), judged(line, "by_hand_interval", limit)) if "by_hand" in line else ("", "")
+    by_hand = (percent(line["by_hand"]), judged(line["by_hand_interval"], limit)) if "by_hand" in line else ("", "")
     return [
         line["set"],
         f"{line['train']:,}",
         f"{line['test']:,}",
         f"**{percent(line['search'])}** [{percent(low)}, {percent(high)}]",
         f"{line['baseline']} {percent(line['baseline_accuracy'])}",
-        judged(line, "baseline_interval", limit),
+        judged(line["baseline_interval"], limit),
         *by_hand,
     ]
 

@@ -25,10 +25,10 @@ which candidate it returned: the hand-made network, such a network without pooli
 nearest neighbours, or a sampled network.
 
 Brackets contain 95 % intervals of the accuracy. Each difference is given as its 95 % interval, paired over the test
-samples; above 0 the search is better. The answers to single samples are not stored, so a p-value is that of a normal
-distribution with this 95 % interval. Every set was searched and trained with one seed, so these intervals do not contain
-the chance of search and training. If several samples are from one speaker or photograph, speakers or photographs are
-resampled. The test part of spoken-digits has a single speaker, so its intervals say nothing about other speakers. Training
+samples; above 0 the search is better. The file does not say which samples were classified correctly, so a p-value is that
+of a normal distribution with this 95 % interval. Every set was searched and trained with one seed, so these intervals do
+not contain the chance of search and training. If several samples are from one speaker or photograph, speakers or photographs
+are resampled. The test part of spoken-digits has a single speaker, so its intervals say nothing about other speakers. Training
 samples include the samples for validation.
 
 cifar-a, -b and -c are each four classes of a fifth of CIFAR-10, at 28 pixels. digits are from scikit-learn (8 pixels),

@@ -65,9 +65,9 @@ class Dataset:
         chosen = np.flatnonzero(np.isin(self.parts, list(map(PARTS.index, names))))
         return self.values[chosen], self.labels[chosen]
 
-    def groups_of(self, name: str) -> NDArray[np.int64] | None:
-        """Return the group (such as the speaker) of each sample of `part(name)`; None if the samples are independent."""
-        return None if self.groups is None else self.groups[self.parts == PARTS.index(name)]
+    def groups_of(self, *names: str) -> NDArray[np.int64] | None:
+        """Return the group (such as the speaker) of each sample of `part(*names)`; None if the samples are independent."""
+        return None if self.groups is None else self.groups[np.isin(self.parts, list(map(PARTS.index, names)))]
 
     def counts(self) -> dict[str, int]:
         """Return the number of samples in each part, by the part's name."""
