@@ -1,14 +1,15 @@
 """Run a detector only where a smaller network sees a person: both share one arena, and read the same JPEG file by rows.
 
-In: a baseline JPEG file, or none for a drawn one of 640 x 480; the folders of both trainings, or none for random weights, which
-show how much memory it takes. Out: a CMake project, its RAM on a board that QEMU emulates, and whether score and boxes are
-those that each network gives alone in Python. The exit code is 0 if they are.
+In: a baseline JPEG file, or none for a drawn one of 640 x 480; the folders of both trainings, or a published .tflite file for
+the first, or none for random weights, which show how much memory it takes. Out: a CMake project, its RAM on a board that QEMU
+emulates, and whether score and boxes are those that each network gives alone in Python. The exit code is 0 if they are.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 from photograph import ARCH, BOARD, boxes_in_python, detector, drawn, options, packaged, random_network, seen_by
@@ -26,13 +27,22 @@ FIRST, PERSON = "person", "person"  # the first network's name in C, and its cla
 CLASSIFIER = replace(ARCH, image=(96, 96, 3), classes=2, anchors=0, last=64)
 
 
-def person_network(folder: Path | None) -> tuple[tw.Model, int]:
-    """Return a classifier that `tinyweave train --task visual-wake-words` left, or one of random weights, and its class."""
-    if folder is None:
+def person_network(place: Path | None) -> tuple[tw.Model, int]:
+    """Return a classifier and its class of persons, given a folder that `tinyweave train --task visual-wake-words` wrote.
+
+    Of a .tflite file, such as those published for Visual Wake Words, the second of two outputs is a person. None gives random
+    weights.
+    """
+    if place is None:
         return random_network(CLASSIFIER, FIRST), 1
-    model, data = open_trained(folder, FIRST)
+    if place.is_file():
+        model = tw.load(place, io="int8", layout="nhwc", name=FIRST)
+        if [prod(model.graph.tensors[name].shape) for name in model.graph.outputs] != [2]:
+            raise tw.CompileError(f"'{place}' does not have two outputs, no person and person", "give another file")
+        return model, 1
+    model, data = open_trained(place, FIRST)
     if head_of(data) is not None or PERSON not in data.classes:
-        raise tw.CompileError(f"'{folder}' holds no classifier of persons", "train one with --task visual-wake-words")
+        raise tw.CompileError(f"'{place}' holds no classifier of persons", "train one with --task visual-wake-words")
     return model, data.classes.index(PERSON)
 
 
@@ -77,7 +87,9 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
 
 def main() -> int:
     parser = options("run a detector only where a smaller network sees a person, in one arena", "out/cascade")
-    parser.add_argument("--persons", type=Path, help="a folder of `tinyweave train --task visual-wake-words`")
+    parser.add_argument(
+        "--persons", type=Path, help="a folder of `tinyweave train --task visual-wake-words`, or a .tflite file"
+    )
     parser.add_argument("--at-least", type=int, default=0, help="least score of a person, -128 .. 127, to look for boxes")
     arguments = parser.parse_args()
     try:

@@ -97,15 +97,24 @@ def _plain(value: int) -> bytes:
     return stream.getvalue()
 
 
+def test_a_published_file_says_whether_there_is_a_person(tmp_path: Path) -> None:
+    """Its second output is the person; a file with other outputs is refused."""
+    for classes in (2, 3):
+        small = replace(cascade.CLASSIFIER, image=(32, 32, 3), classes=classes)
+        (tmp_path / f"{classes}.tflite").write_bytes(photograph.random_network(small, "other").file)
+    assert cascade.person_network(tmp_path / "2.tflite")[1] == 1
+    with pytest.raises(tw.CompileError, match=r"3.tflite' does not have two outputs, no person and person"):
+        cascade.person_network(tmp_path / "3.tflite")
+
+
 def test_a_cascade_of_other_than_two_models_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, head = photograph.detector(None)
     one = photograph.packaged([model], "jpeg:64x48", "")
     with pytest.raises(tw.CompileError, match="a cascade is of two models that share one arena"):
         api.cascade(one, {}, label=0, at_least=0, threshold=1)
     two = photograph.packaged([cascade.person_network(None)[0], model], "jpeg:64x48", "")
-    for program in (lambda: api.looking(two, {}, threshold=1),):
-        with pytest.raises(tw.CompileError, match="of one model"):
-            program()
+    with pytest.raises(tw.CompileError, match="of one model"):
+        api.looking(two, {}, threshold=1)
     with pytest.raises(tw.CompileError, match="holds no trained network"):
         cascade.person_network(tmp_path)
     assert head.classes == 3
