@@ -19,6 +19,7 @@ import one_line  # noqa: F401
 
 # isort: split
 import by_hand
+import detection
 import small_sets
 import small_sets_page
 from evidence import (
@@ -266,8 +267,8 @@ def in_short(
     return {"sets": first, "hands": by_hand.in_short(hands, limit), "tables": second, "verdicts": verdicts}
 
 
-def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_hand.Line]) -> str:
-    """Return the page, given the results of `evidence.py`, `small_sets.py` and `by_hand.py`."""
+def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_hand.Line], detectors: detection.Lines) -> str:
+    """Return the page, given the results of `evidence.py`, `small_sets.py`, `by_hand.py` and `detection.py`."""
     plan, counts, shares = results.plan, results.header["samples"], gpu_seconds(results)
 
     def cost(names: Iterable[str]) -> Cost:
@@ -277,7 +278,7 @@ def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_h
     tables = [(section, list(section.tables)) for section in sections(results)]
     p_values = [each.p for _, own in tables for one in own for each in one.differences()]
     p_values += [p_of(line[key]) for line in sets for key in ("baseline_interval", "by_hand_interval") if key in line]
-    p_values += by_hand.p_values(hands)
+    p_values += by_hand.p_values(hands) + detection.p_values(detectors)
     limit = cutoff(p_values)
     total = cost(results.lines)
     supernets = cost(name for name in results.lines if name.startswith("supernet"))
@@ -297,7 +298,8 @@ def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_h
         command=" ".join(results.header["command"]),
     )
     lead = filled(LEAD.format(**in_short(results, sets, hands, p_values)))
-    parts = [lead, small_sets_page.section(sets, limit), by_hand.section(hands, limit), filled(introduction)]
+    parts = [lead, small_sets_page.section(sets, limit), by_hand.section(hands, limit)]
+    parts += [detection.section(detectors, limit), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
         parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
     parts.append(f"### Summary\n\n{filled(SUMMARY)}\n{summary(results, limit)}")
@@ -339,7 +341,7 @@ def main() -> int:
     parser.add_argument("--by-hand", type=Path, default=HAND_FILE)
     parser.add_argument("--write", action="store_true", help="to docs/EVIDENCE.md")
     args = parser.parse_args()
-    text = page(read(args.results), list(entries(args.sets)), list(entries(args.by_hand)))
+    text = page(read(args.results), list(entries(args.sets)), list(entries(args.by_hand)), detection.read())
     if args.write:
         PAGE.write_text(text)
     else:

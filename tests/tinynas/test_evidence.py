@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "tinynas"))
 
 # isort: split
+import detection
 import evidence
 import evidence_page
 import holm
@@ -141,7 +143,7 @@ def test_a_p_value_is_where_the_interval_touches_0() -> None:
 def test_the_page_has_all_tables_and_says_better_only_where_it_survives(results: Results) -> None:
     lines = [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))]
     hands = [hand_line("letters", 0.9, 0.8), hand_line("pulses", 0.6, 0.9)]
-    text = page(results, lines, hands)
+    text = page(results, lines, hands, {})
     assert text.count("\n### ") == 11 and text.count("Command: `--only ") == 9 and "nan" not in text
     cells = [each for section in evidence_page.sections(results) for one in section.tables for each in one.differences()]
     ends = [line[key] for line in lines for key in ("baseline_interval", "by_hand_interval")]
@@ -179,7 +181,7 @@ def test_the_page_has_all_tables_and_says_better_only_where_it_survives(results:
 
 def test_an_unfinished_page_says_so(results: Results) -> None:
     some = {name: line for name, line in results.lines.items() if " streamed " in name or name.startswith("supernet")}
-    text = page(results._replace(lines=some), [set_line("digits", 0.9, (0.01, 0.03))], [hand_line("letters", 0.9, 0.8)])
+    text = page(results._replace(lines=some), [set_line("digits", 0.9, (0.01, 0.03))], [hand_line("letters", 0.9, 0.8)], {})
     assert f"So far {len(some)} of {len(results.lines)} measurements were made." in text
     assert "| images, 8 KiB | layer by layer |  |  | not measured |  |" in text and "### Joint search" not in text
 
@@ -279,3 +281,34 @@ def test_headings_name_only_what_was_measured() -> None:
             for needed, left_out in PRINTED[each].items():
                 assert bool(fnmatch.filter(measured, needed)) != bool(left_out and left_out in title), (title, needed)
         assert not re.search(r"tables|figures", title), "named one by one"
+
+
+def test_detectors_are_compared_over_photographs_and_seeds_if_they_fit() -> None:
+    for schedule, net in (detection.NETS[name] for name in (detection.OURS, detection.BY_LAYER)):
+        larger = replace(net, image=(net.image[0] + detection.STEP, net.image[1] + detection.STEP, 3))
+        assert detection.arena(net, schedule) <= detection.RAM < detection.arena(larger, schedule)
+    found, true = (
+        np.array([[0.0, 0, 0, 8, 8, 0.9], [0, 0, 0, 8, 8, 0.8], [1, 0, 0, 8, 8, 0.7]]),
+        np.array([[0.0, 3, 4, 11, 12, 0]]),
+    )
+    pairs = ((found, 5.0), (found, 4.9), (found[2:], 5.0))
+    assert [detection.counted(boxes, true, near)[0] for boxes, near in pairs] == [1, 0, 0]
+    assert detection.counted(found, true[:0], 5.0) == (0, 3, 0) and detection.f1(np.array([1, 3, 1])) == 50
+    scores = np.full((4, 4, 4), -9.0, np.float32)
+    scores[2, 0, 1:3] = scores[3, 3, 3] = 9
+    assert detection.fused_cells(scores, 0.5, 8)[:, :5].tolist() == [[1, 0, 8, 8, 24], [2, 24, 24, 32, 32]]
+    sizes = dict.fromkeys(("side", "ram", "macs", "weights", "train", "test", "seconds", "cpu_seconds", "epochs"), 9)
+    rng, lines = np.random.default_rng(0), dict[str, dict[int, Any]]()
+    for value, name in zip((30.0, 20.0, 10.0, 20.0), detection.NETS, strict=True):
+        values = [{"map": value + seed, "map_draws": value + seed + rng.normal(0, 1, 200)} for seed in range(3)]
+        lines[name] = {seed: sizes | each | {"seed": seed, "f1": 9, "f1_draws": [8, 10]} for seed, each in enumerate(values)}
+    text, each = detection.section(lines, 1e-9), detection.difference(lines, detection.OURS, detection.BY_LAYER, "map")
+    assert len(detection.p_values(lines)) == 3 and "(table 5.5)" in text and "| 31.0 (30.0 to 32.0) | +20.0 [" in text
+    drawn = [
+        np.subtract(*(lines[name][seed]["map_draws"] for name in (detection.OURS, detection.BY_LAYER))) for seed in range(3)
+    ]
+    assert each and each.high - 20 == pytest.approx(1.96 * np.mean(drawn, axis=0).std(ddof=1)) and each.p < 1e-6, "seeds agree"
+    alone = {name: {0: by_seed[0]} for name, by_seed in lines.items()}
+    assert set(detection.p_values(alone)) == {1.0} and detection.section(alone, 0.05).count("**not shown**") == 2
+    text = detection.section({}, -1)
+    assert "5.5" not in text and "F1" not in text and "| with halo | 75 | 339.0 | 171.5 |" in text, "not measured"
