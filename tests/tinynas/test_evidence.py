@@ -295,8 +295,8 @@ def test_detectors_are_compared_over_photographs_and_seeds_if_they_fit() -> None
     assert [detection.counted(boxes, true, near)[0] for boxes, near in pairs] == [1, 0, 0]
     assert detection.counted(found, true[:0], 5.0) == (0, 3, 0) and detection.f1(np.array([1, 3, 1])) == 50
     scores = np.full((4, 4, 4), -9.0, np.float32)
-    scores[2, 0, 1:3] = scores[3, 3, 3] = 9
-    assert detection.fused_cells(scores, 0.5, 8)[:, :5].tolist() == [[1, 0, 8, 8, 24], [2, 24, 24, 32, 32]]
+    scores[2, 0, 1:3] = scores[2, 1, 3] = scores[3, 3, 3] = 9
+    assert detection.fused_cells(scores, 0.5, 8)[:, :5].tolist() == [[1, 0, 8, 16, 32], [2, 24, 24, 32, 32]]
     sizes = dict.fromkeys(("side", "ram", "macs", "weights", "train", "test", "seconds", "cpu_seconds", "epochs"), 9)
     rng, lines = np.random.default_rng(0), dict[str, dict[int, Any]]()
     for value, name in zip((30.0, 20.0, 10.0, 20.0), detection.NETS, strict=True):
