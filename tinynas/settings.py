@@ -73,11 +73,11 @@ class SearchOptions:
         "halving trains many networks briefly and the best of them longer; supernet trains all at once with shared weights; "
         "auto is halving, or supernet with `against` or under torchrun",
     )
+    minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
+    seed: int = 0
     supernet: str = _setting(
         "", "folder of another search by supernet on the same samples, whose supernet is used for this device"
     )
-    minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
-    seed: int = 0
     processes: int = 2  # that train and plan networks in parallel
     ray: bool = _setting(False, "yes trains on the Ray cluster of RAY_ADDRESS, or on a local one")
     tensorboard: bool = _setting(False, "supernet: yes writes a TensorBoard log to OUT/tensorboard")

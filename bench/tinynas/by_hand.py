@@ -272,7 +272,7 @@ def compared(name: str, folder: Path, minutes: float, seed: int) -> Line:
     board = find("nrf52840")
     target = Target(board, api.limits_of(board, *LIMITS[task]))
     begin, before = time.perf_counter(), cpu_seconds()
-    found = search(data, space, target, folder / f"search-{seed}", SearchOptions("halving", minutes, seed))
+    found = search(data, space, target, folder / f"search-{seed}", SearchOptions("halving", minutes=minutes, seed=seed))
     took, used = time.perf_counter() - begin, cpu_seconds() - before
     (labels, groups), hands = (data.part("test")[1], data.groups_of("test")), by_hand(data)
     assert found.predicted is not None, "it is a classifier"

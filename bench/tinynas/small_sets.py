@@ -215,7 +215,7 @@ def searched(folder: Path, minutes: float, seed: int) -> None:
     board, place = find("nrf52840"), folder / f"search-{seed}"
     target, resumed = Target(board, api.limits_of(board, *LIMITS[task])), place.exists()
     clock, begin, before = TrainingClock(), time.perf_counter(), cpu_seconds()
-    found = search(data, space, target, place, SearchOptions("halving", minutes, seed), progress=clock)
+    found = search(data, space, target, place, SearchOptions("halving", minutes=minutes, seed=seed), progress=clock)
     took, used = time.perf_counter() - begin, cpu_seconds() - before
     hand = first_network(space, with_measured_overhead(target, space, len(data.classes)), len(data.classes))
     if hand is None:
