@@ -21,7 +21,7 @@ from tinyweave.support.toolchain import cache_folder
 
 from .arch import Arch, blocks
 from .halving import Rung
-from .space import Family, arch_of, plain, small_images
+from .space import Family, plain_network, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
@@ -30,6 +30,7 @@ FOLDED_SHARES = {"planning": 0.04, "trial": 0.14, "halving": 0.5, "final": 0.32}
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MIN_FOLDED_STEPS = 500  # the same with several folds: after fewer steps, networks that learn fast look better than they are
+MIN_TRIAL_STEPS = 300  # training steps of a recipe's trial: after fewer, weak augmentations look better than they are
 MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 10_000, 20_000  # of each training of this kind
 MIN_FINAL_STEPS = 1_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
@@ -82,16 +83,17 @@ class Budget:
 
     def is_trainable(self, arch: Arch) -> bool:
         """Return whether there is time for MIN_FINAL_STEPS final steps, and for a trial of three recipes."""
-        trial = ceil(3 / self.workers) * self.folds * self.steps_per_epoch * self.step(arch)
+        trial = ceil(3 / self.workers) * self.steps_per_epoch * self.step(arch)
         return self.share("final") / self.step(arch) >= MIN_FINAL_STEPS and trial <= 1.5 * self.share("trial")
 
-    def trial_epochs(self, arch: Arch, trials: int) -> int:
-        """Return the number of epochs of each training in `trials` trials of `arch`, which compare recipes."""
-        return self._epochs(min(self._trial_steps(arch, ceil(trials / self.workers) * self.workers), MAX_TRIAL_STEPS))
+    def trial(self, arch: Arch, trials: int) -> tuple[int, int]:
+        """Return the epochs and the folds of each training in `trials` trials of `arch`, which compare recipes.
 
-    def _trial_steps(self, arch: Arch, trials: int) -> float:
-        """Return the steps of each training of `arch` in a trial for which there is time if there are `trials` of them."""
-        return self.share("trial") * self.workers / trials / self.folds / self.step(arch)
+        There is one fold if the time suffices for fewer than MIN_TRIAL_STEPS steps with all.
+        """
+        steps = self.share("trial") * self.workers / (ceil(trials / self.workers) * self.workers) / self.step(arch)
+        folds = self.folds if steps >= self.folds * MIN_TRIAL_STEPS else 1
+        return self._epochs(min(steps / folds, MAX_TRIAL_STEPS)), folds
 
     def rungs(self, archs: Sequence[Arch]) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates `archs`, in order of preference.
@@ -118,20 +120,23 @@ class Budget:
         """Return the epochs of the final training of a network."""
         return self._epochs(min(self.share("final") / self.step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
 
-    def needed(self, archs: Sequence[Arch], trials: int, trial_epochs: int, rungs: Sequence[Rung], final_epochs: int) -> float:
+    def needed(
+        self, archs: Sequence[Arch], trials: int, trial: tuple[int, int], rungs: Sequence[Rung], final_epochs: int
+    ) -> float:
         """Predict the seconds of wall-clock time of a search with the candidates `archs` on this machine while idle.
 
-        `trials` trainings of `trial_epochs`, of networks like the first, compare recipes. The first is trained finally.
+        `trials` trainings of networks like the first compare recipes; `trial` has the epochs and the folds of each. The first
+        network is trained finally.
         """
         steps = list(map(self.step, archs))
-        epoch = self.steps_per_epoch * steps[0]
-        training = ceil(trials / self.workers) * trial_epochs * epoch
+        comparing = ceil(trials / self.workers) * prod(trial) * self.steps_per_epoch * steps[0]
+        training = 0.0
         for rung in rungs:
             largest = sorted(steps[: rungs[0].candidates], reverse=True)[: rung.candidates]
             training += rung.epochs * self.steps_per_epoch * max(sum(largest) / self.workers, largest[0])
         final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * steps[0]
         fixed = self.slowdown * (FIXED + self.sampled * PLANNING / self.workers)
-        return fixed + self.folds * training + final
+        return fixed + comparing + self.folds * training + final
 
     def _epochs(self, steps: float, samples: int | None = None) -> int:
         """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""
@@ -169,7 +174,7 @@ def _measured_factor() -> float:
     from .learning.train import Recipe, fit, thread_count
 
     space = small_images()
-    archs = [arch_of(space, plain(space, 1.0, 1, Family(full)), 10) for full in (False, True)]
+    archs = [plain_network(space, 1.0, 1, 10, Family(full)) for full in (False, True)]
     rng, seconds = np.random.default_rng(0), 0.0
     values = rng.integers(-128, 128, (SAMPLES * STEPS, *archs[0].image), dtype=np.int8)
     labels = rng.integers(0, 10, len(values))

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 BUILT, LOCK = "built.jsonl", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 13  # of RUN
+VERSION = 14  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -274,8 +274,8 @@ def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: 
     """Return the candidates of a search with a time limit, and the extent of their trainings, as JSON values.
 
     `fitted_networks` are added. Keys beside those of `_halving_record`: `sampled`, the number of candidates that are not
-    `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, by `trial_epochs` of the first candidate, which is
-    always a finalist; `final_epochs` of each candidate if it becomes the best.
+    `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, and `trial`, the epochs and folds in which the first
+    candidate, which is always a finalist, compares them; `final_epochs` of each candidate if it becomes the best.
     """
     archs, recipes = [arch for arch, _ in candidates], halving.recipes_of(this.data)
     rungs = budget.rungs(archs)
@@ -284,7 +284,7 @@ def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: 
         "sampled": sum(arch not in known for arch in archs[: rungs[0].candidates]),
         "folds": budget.folds,
         "recipes": recipes,
-        "trial_epochs": budget.trial_epochs(archs[0], len(recipes)),
+        "trial": budget.trial(archs[0], len(recipes)),
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in kept],
     }
 
@@ -293,7 +293,7 @@ def _needed(budget: Budget, record: dict[str, Any]) -> float:
     """Predict the seconds of wall-clock time that a search by halving needs, from the dict of `_timed_record`."""
     archs = [arch for arch, _ in _candidates_of(record)]
     rungs = [Rung(*pair) for pair in record["rungs"]]
-    return budget.needed(archs, len(record["recipes"]), record["trial_epochs"], rungs, record["final_epochs"][0])
+    return budget.needed(archs, len(record["recipes"]), tuple(record["trial"]), rungs, record["final_epochs"][0])
 
 
 def _is_trainable(budget: Budget, seconds: float, arch: Arch) -> bool:
@@ -332,7 +332,8 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     folds = run.get("folds", 1)
     trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
     if is_timed:
-        name = halving.choose_recipe(archs[0], run["recipes"], run["trial_epochs"], trainings)
+        epochs, trial_folds = run["trial"]
+        name = halving.choose_recipe(archs[0], run["recipes"], epochs, trainings._replace(folds=trial_folds))
         trainings, tried = trainings._replace(recipe=name), this.folder / halving.trial_file(name)
         starts |= {0: tried} if tried.is_file() else {}
         final_epochs = run["final_epochs"]

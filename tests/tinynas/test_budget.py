@@ -22,6 +22,7 @@ from tinynas.budget import (
     MAX_RUNG_STEPS,
     MIN_FOLDED_STEPS,
     MIN_STEPS,
+    MIN_TRIAL_STEPS,
     MOST_CANDIDATES,
     MOST_SAMPLED,
     PLANNING,
@@ -49,9 +50,7 @@ def rungs(budget: Budget, arch: Arch) -> tuple[Rung, ...]:
 
 def needed(budget: Budget, arch: Arch) -> float:
     """Return the predicted seconds of a search whose networks are all as large as `arch`, with one trial of 3 augmentations."""
-    return budget.needed(
-        [arch] * MOST_CANDIDATES, 3, budget.trial_epochs(arch, 3), rungs(budget, arch), budget.final_epochs(arch)
-    )
+    return budget.needed([arch] * MOST_CANDIDATES, 3, budget.trial(arch, 3), rungs(budget, arch), budget.final_epochs(arch))
 
 
 @pytest.mark.parametrize("minutes", [5, 20, 60])
@@ -76,9 +75,9 @@ def test_most_of_the_time_is_training() -> None:
 def test_the_needed_time_is_that_of_all_trainings_and_of_the_rest() -> None:
     budget, arch = Budget(300, 2, 1.5, 640, 64, folds=4, validation=128), archs(1)[0]
     rest = 1.5 * (FIXED + budget.sampled * PLANNING / 2)
-    folded = 4 * (2 * 5 + 3 * 7 + 1 * 11) * 10 * budget.step(arch)  # rounds of two workers, epochs, steps
+    folded = (3 * 2 * 5 + 4 * (3 * 7 + 1 * 11)) * 10 * budget.step(arch)  # rounds of two workers, epochs, steps
     final = 13 * 12 * budget.step(arch)
-    assert budget.needed([arch] * 6, 3, 5, [Rung(6, 7), Rung(2, 11)], 13) == pytest.approx(rest + folded + final)
+    assert budget.needed([arch] * 6, 3, (5, 3), [Rung(6, 7), Rung(2, 11)], 13) == pytest.approx(rest + folded + final)
 
 
 def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
@@ -103,7 +102,18 @@ def test_networks_that_are_too_large_for_the_time_are_not_trainable() -> None:
 def test_the_shortest_search_trains_everything_for_one_epoch() -> None:
     budget, arch = Budget(6, 1, 1000.0, 3_000, 64), archs(1)[0]
     assert [(rung.candidates, rung.epochs) for rung in rungs(budget, arch)] == [(FINALISTS, 1)]
-    assert budget.trial_epochs(arch, 3) == budget.final_epochs(arch) == 1
+    assert budget.trial(arch, 3) == (1, 1) and budget.final_epochs(arch) == 1
+
+
+def test_recipes_are_cross_validated_only_if_trials_are_long() -> None:
+    """vibration: after 134 steps in 2 folds weak augmentation leads by 2 points, after 440 strong augmentation by 15."""
+    arch = archs(1)[0]
+    trials = [(budget := Budget(60 * minutes, 2, 1.0, 600, 32, 2)).trial(arch, 4) for minutes in (1, 4, 16, 64, 256)]
+    counts = [epochs * budget.steps_per_epoch for epochs, _ in trials]
+    assert {folds for _, folds in trials} == {1, 2} and [folds for _, folds in trials] == sorted(folds for _, folds in trials)
+    for (_, folds), steps in zip(trials, counts, strict=True):
+        assert folds == 1 or steps + budget.steps_per_epoch > MIN_TRIAL_STEPS
+        assert folds == 2 or steps < 2 * MIN_TRIAL_STEPS
 
 
 def test_small_sets_of_samples_are_not_trained_for_ever() -> None:

@@ -328,7 +328,7 @@ def test_search_and_train_commands_write_their_results(
     assert (needed := re.fullmatch(said, printed.err)) and int(needed[1]) >= 60 * searching.MINUTES / 20, "on so slow a machine"
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     run = json.loads((tmp_path / "found" / "search.json").read_text())
-    assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 3
+    assert run["rungs"] == [[2, 1]] and run["trial"] == [1, 1] and run["folds"] == 3
     assert run["final_epochs"] == [1] * 3, "the first network, another, linear"
     first, second = (from_json(json.dumps(each["arch"])) for each in run["candidates"][:2])
     assert {first.groups[0].expansions[0], second.groups[0].expansions[0]} == {0, 1}, "of two families"
