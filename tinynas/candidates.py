@@ -23,7 +23,7 @@ from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .search_options import FEW_FIT
-from .space import PLAIN, Choice, Family, SearchSpace, arch_of, mutate, plain, sample, smallest
+from .space import PLAIN, Choice, Family, SearchSpace, arch_of, mutate, plain_network, sample, smallest
 from .tasks.dataset import Dataset
 from .tasks.evaluation.baselines import features_size
 
@@ -67,18 +67,17 @@ def first_network(
 ) -> Candidate | None:
     """Return the plain network of a family with the most multiply-accumulates that fits the target, with its costs, or None.
 
-    Plain networks (`space.plain`) have 1 to 3 blocks per group. `fits` says whether a network that fits by estimate fits as
-    built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
+    Plain networks (`space.plain_network`) have 1 to 3 blocks per group, or 1. `fits` says whether a network that fits by
+    estimate fits as built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
     """
     choices = {
-        arch_of(space, plain(space, width, depth, family), classes): (width, depth)
-        for width, depth in product(space.widths, (1, 2, 3))
+        plain_network(space, width, depth, classes, family): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
     }
     for arch in sorted(choices, key=lambda arch: (-macs(arch), arch.groups[0].width)):
         if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
             width, depth = choices[arch]
             for factor in NARROWER:
-                less = arch_of(space, plain(space, factor * width, depth, family), classes)
+                less = plain_network(space, factor * width, depth, classes, family)
                 if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
                     return less, cost
     return None
@@ -96,8 +95,7 @@ def flat_networks(
     is_large = min(max(space.sizes)) > FLAT_SIDE
     for depth in range(0 if space.anchors or is_large else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
-            whole = arch_of(space, plain(space, width, 1), classes)
-            arch = replace(whole, groups=whole.groups[:depth], last=0, pooling="none")
+            arch = replace(plain_network(space, width, 1, classes, Family(groups=depth)), last=0, pooling="none")
             if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
                 yield arch, cost
                 break

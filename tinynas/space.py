@@ -154,18 +154,20 @@ class Family(NamedTuple):
     """What plain networks of one family share: the networks that an engineer writes first."""
 
     full: bool = False  # full convolutions; False: bottlenecks of the smallest expansion, chains as in MobileNetV1 if that is 1
-    long: bool = False  # the largest kernels of the space; False: PLAIN_KERNEL
+    kernels: str = "short"  # PLAIN_KERNEL, or the "middle" or the largest ("long") kernels of the space
     pooling: str = POOLINGS[0]
+    groups: int | None = None  # the first groups of the space, of one convolution each; None: all groups, of 1 to 3 each
 
 
 PLAIN = Family()
 IMAGE_FAMILIES = PLAIN, Family(True, pooling="both"), Family(pooling="both"), Family(True)  # of maps with several rows
 SIGNAL_FAMILIES = (  # of maps with one row
-    Family(True, True, "both"),
+    Family(True, "long", "both"),
+    Family(True, "middle", "max", 2),
     PLAIN,
-    Family(False, True, "both"),
-    Family(True, False, "max"),
-    Family(True, True, "max"),
+    Family(False, "long", "both"),
+    Family(True, "short", "max"),
+    Family(True, "long", "max"),
     Family(pooling="both"),
 )
 
@@ -178,14 +180,22 @@ def families_of(space: SearchSpace) -> tuple[Family, ...]:
     return tuple(each for each in (SIGNAL_FAMILIES if is_signal else IMAGE_FAMILIES) if each.pooling in space.poolings)
 
 
-def plain(space: SearchSpace, width: float, depth: int, family: Family = PLAIN) -> Choice:
+def plain_network(space: SearchSpace, width: float, depth: int, classes: int, family: Family = PLAIN) -> Arch:
     """Return the network of a family with `depth` convolutions or bottlenecks per group, or the nearest possible number.
 
-    It has the largest image.
+    It has one per group if the family has not all groups.
     """
+    arch = arch_of(space, plain(space, width, depth if family.groups is None else 1, family), classes)
+    return replace(arch, groups=arch.groups[: family.groups])
+
+
+def plain(space: SearchSpace, width: float, depth: int, family: Family = PLAIN) -> Choice:
+    """Return the choice of `plain_network` with all groups; it has the largest image."""
     groups = []
     for each in space.groups:
-        kernel = max(each.kernels) if family.long or PLAIN_KERNEL not in each.kernels else PLAIN_KERNEL
+        sizes = sorted(each.kernels)
+        long = sizes[-1] if family.kernels != "middle" else sizes[(len(sizes) - 1) // 2]
+        kernel = PLAIN_KERNEL if family.kernels == "short" and PLAIN_KERNEL in sizes else long
         block = kernel, 0 if family.full else min(each.expansions)
         groups.append((block,) * min(max(depth, min(each.depths)), max(each.depths)))
     widths = (width,) * len(space.groups) if space.by_group else ()

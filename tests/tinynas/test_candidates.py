@@ -126,12 +126,14 @@ def test_the_first_network_of_each_family_has_its_convolutions_and_its_pooling(s
     found = [first_network(space, target, 4, family=each) for each in families]
     archs = [pair[0] for pair in found if pair is not None]
     assert len(archs) == len(set(archs)) == len(families), "all fit, and no two are equal"
-    assert len(families) == {"sensors": 6, "small_images": 4, "detectors": 1, "mobile": 2}[space.name]
+    assert len(families) == {"sensors": 7, "small_images": 4, "detectors": 1, "mobile": 2}[space.name]
     for arch, family in zip(archs, families, strict=True):
         kernels = {each for group in arch.groups for each in group.kernels}
         expansions = {each for group in arch.groups for each in group.expansions}
         assert (expansions == {0}) is family.full and arch.pooling == family.pooling
-        assert kernels <= ({max(group.kernels) for group in space.groups} if family.long else {3})
+        assert kernels <= {"short": {3}, "middle": {5}, "long": {max(group.kernels) for group in space.groups}}[family.kernels]
+        assert len(arch.groups) == (family.groups or len(space.groups))
+        assert family.groups is None or {len(group.kernels) for group in arch.groups} == {1}, "wide rather than deep"
         assert costs(arch, target).fit
 
 

@@ -53,7 +53,7 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
 def test_a_quantised_module_has_the_arena_of_its_architecture(space: SearchSpace, seed: int, pooling: str) -> None:
     arch = arch_of(space, sample(space, random.Random(seed), width=min(space.widths)), 5)
     if seed == FULL:
-        arch = arch_of(space, plain(space, min(space.widths), 2, Family(full=True, long=True)), 5)
+        arch = arch_of(space, plain(space, min(space.widths), 2, Family(True, "long")), 5)
     arch = replace(arch, pooling=pooling)
     rows, columns, channels = arch.image
     module = trained_looking(arch, seed)
