@@ -345,7 +345,7 @@ def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: T
     report(0)
     for index, score in trainings.as_they_end(calls, list(map(trial_file, missing)), report):
         name = missing[index]
-        done[name] = {"recipe": name, **score._asdict(), "epochs": epochs}
+        done[name] = {"recipe": name, **score._asdict(), "epochs": each_epochs}
         journal.append(folder / TRIALS, done[name])
     augmentations = [name for name in names if not name.endswith(SGD)]
     if not augmentations:

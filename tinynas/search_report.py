@@ -103,7 +103,7 @@ def _trained(found: SearchResult, run: Record) -> Record:
     """Return what was trained: the numbers of networks, and of epochs of all networks, trials, folds and stage one."""
     folds, supernet, archs = run.get("folds", 1), run.get("supernet"), [arch for arch, _ in found.candidates]
     trials = list(journal.entries(found.folder / halving.TRIALS))
-    epochs = folds * sum(each["epochs"] for each in trials)
+    epochs = sum(each["epochs"] for each in trials)
     networks = set(archs[:1] if trials else ())
     for each in found.trained:
         if each.get("epochs") and not is_fitted(arch := archs[each["candidate"]]):
