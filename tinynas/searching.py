@@ -274,17 +274,19 @@ def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: 
     """Return the candidates of a search with a time limit, and the extent of their trainings, as JSON values.
 
     `fitted_networks` are added. Keys beside those of `_halving_record`: `sampled`, the number of candidates that are not
-    `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, and `trial`, the epochs and folds in which the first
-    candidate, which is always a finalist, compares them; `final_epochs` of each candidate if it becomes the best.
+    `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, and `trial`, the epochs (0: not compared) and folds in
+    which the first candidate, which is always a finalist, compares them; `final_epochs` of each candidate if it is the best.
     """
     archs, recipes = [arch for arch, _ in candidates], halving.recipes_of(this.data)
-    rungs = budget.rungs(archs)
+    rungs, trial, judges = budget.rungs(archs), budget.trial(archs[0], len(recipes)), this.data.groups_of("validation")
+    if trial[1] < budget.folds and judges is not None and len(np.unique(judges)) < halving.FEW_GROUPS:
+        recipes, trial = recipes[:1], (0, 1)  # one speaker or machine does not say which recipe suits others
     kept = [*candidates[: rungs[0].candidates], *fitted_networks(this.data, this.target)]
     return _halving_record(rungs, kept) | {
         "sampled": sum(arch not in known for arch in archs[: rungs[0].candidates]),
         "folds": budget.folds,
         "recipes": recipes,
-        "trial": budget.trial(archs[0], len(recipes)),
+        "trial": trial,
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in kept],
     }
 
@@ -333,7 +335,8 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
     if is_timed:
         epochs, trial_folds = run["trial"]
-        name = halving.choose_recipe(archs[0], run["recipes"], epochs, trainings._replace(folds=trial_folds))
+        trials, name = trainings._replace(folds=trial_folds), run["recipes"][0]
+        name = halving.choose_recipe(archs[0], run["recipes"], epochs, trials) if epochs else name
         trainings, tried = trainings._replace(recipe=name), this.folder / halving.trial_file(name)
         starts |= {0: tried} if tried.is_file() else {}
         final_epochs = run["final_epochs"]
