@@ -327,9 +327,9 @@ class Trainings(NamedTuple):
 def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: Trainings) -> str:
     """Train a network once with each recipe of `names` (`recipes_of`); return the one to use.
 
-    The optimiser is that of less loss with the first augmentation. With cross-validation the augmentation is that of least
-    loss. Otherwise it is the first that is not `clearly_worse_below` the best, as short trainings favour weak ones, which come
-    later. Recorded trainings are not repeated.
+    The optimiser is AdamW, unless it is `clearly_worse_below` SGD with the first augmentation: SGD leads in short trainings.
+    With cross-validation the augmentation is that of least loss. Otherwise it is the first that is not clearly worse than the
+    best, as short trainings favour weak ones, which come later. Recorded trainings are not repeated.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -350,13 +350,18 @@ def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: T
     augmentations = [name for name in names if not name.endswith(SGD)]
     if not augmentations:
         return names[0]
-    by_sgd = done.get(f"{augmentations[0]}{SGD}")
-    optimiser = SGD if by_sgd is not None and by_sgd["loss"] < done[augmentations[0]]["loss"] else ""
-    if trainings.folds > 1:
-        return min(augmentations, key=lambda name: done[name]["loss"]) + optimiser
-    best, counts = max(done[name]["accuracy"] for name in augmentations), load_data(folder / DATA).counts()
-    least = clearly_worse_below(best, counts["validation"])
-    return next(name for name in augmentations if done[name]["accuracy"] >= least) + optimiser
+    strongest, by_sgd, data = augmentations[0], f"{augmentations[0]}{SGD}", load_data(folder / DATA)
+    judges = SEEN if trainings.folds > 1 else ("validation",)
+    groups, count = data.groups_of(*judges), len(data.part(*judges)[1])
+    owners = count if groups is None else len(np.unique(groups))  # samples of a group err together
+
+    def first_good(names: Sequence[str], count: int) -> str:
+        least = clearly_worse_below(max(done[name]["accuracy"] for name in names), count)
+        return next(name for name in names if done[name]["accuracy"] >= least)
+
+    is_sgd = by_sgd in done and first_good((strongest, by_sgd), owners) == by_sgd
+    least = min(augmentations, key=lambda name: done[name]["loss"])
+    return (least if trainings.folds > 1 else first_good(augmentations, count)) + (SGD if is_sgd else "")
 
 
 def _best(records: Iterable[dict[str, Any]]) -> str:

@@ -74,15 +74,18 @@ def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
 
 
 @pytest.mark.parametrize(("folds", "chosen"), [(1, "sensors_shifted"), (4, "sensors")])
-@pytest.mark.parametrize("loss", [0.2, 0.4])
-def test_the_optimiser_is_that_of_less_loss_with_the_strongest_augmentation(
-    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int, chosen: str, loss: float
+@pytest.mark.parametrize("case", [(0.98, 1, True), (0.91, 1, False), (0.98, 40, False), (0.1, 1, False)])
+def test_sgd_is_chosen_if_it_is_clearly_better(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int, chosen: str, case: tuple[float, int, bool]
 ) -> None:
-    train = Trained({"sensors_shifted-sgd": Score(0.1, loss), "sensors_shifted": Score(0.9, 0.3), "sensors": Score(0.9, 0.1)})
+    data, (by_sgd, groups, is_sgd) = waves(400), case
+    halving.save_data(replace(data, groups=None if groups == 1 else np.arange(400) // groups), trainings.folder / halving.DATA)
+    scores = {"sensors_shifted-sgd": Score(by_sgd, 0.2), "sensors_shifted": Score(0.9, 0.3), "sensors": Score(0.9, 0.1)}
+    train = Trained({**scores})
     monkeypatch.setattr(halving, "train_one", train)
     names = ("sensors_shifted", "sensors", "sensors_shifted-sgd")
     found = choose_recipe(ARCH, names, 3, trainings._replace(folds=folds))
-    assert found == (f"{chosen}-sgd" if loss < 0.3 else chosen)
+    assert found == (f"{chosen}-sgd" if is_sgd else chosen)
     assert {call["folds"] for call in train.calls} == {folds} and len({call["end"] for call in train.calls}) == 3
     assert choose_recipe(ARCH, ("none-sgd",), 3, trainings) == "none-sgd", "of a detector"
 
