@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from cases.waves import waves
 
 from tinynas import budget as budgets
+from tinynas import halving, searching
 from tinynas.arch import Arch
 from tinynas.budget import (
     FEWEST_SAMPLED,
@@ -31,9 +35,11 @@ from tinynas.budget import (
     machine_factor,
     step_seconds,
 )
+from tinynas.costs import Costs, Target
 from tinynas.halving import FOLDS, Rung
-from tinynas.space import arch_of, largest, sample, small_images, smallest
+from tinynas.space import arch_of, largest, sample, sensors, small_images, smallest
 from tinynas.workers import Workers
+from tinyweave.planning import Limits
 
 SPACE = small_images()
 
@@ -114,6 +120,20 @@ def test_recipes_are_cross_validated_only_if_trials_are_long() -> None:
     for (_, folds), steps in zip(trials, counts, strict=True):
         assert folds == 1 or steps + budget.steps_per_epoch > MIN_TRIAL_STEPS
         assert folds == 2 or steps < 2 * MIN_TRIAL_STEPS
+
+
+@pytest.mark.parametrize(("groups", "minutes", "compared"), [(None, 1, True), (100, 1, False), (4, 1, True), (100, 60, True)])
+def test_recipes_are_not_compared_on_one_speaker(groups: int | None, minutes: float, compared: bool) -> None:
+    data, space = waves(200), sensors(24, 3)
+    arch = arch_of(space, smallest(space), 3)
+    data = data if groups is None else replace(data, groups=np.arange(len(data.labels)) // groups)
+    judges = data.groups_of("validation")
+    assert judges is None or (len(np.unique(judges)) < halving.FEW_GROUPS) == (groups == 100)
+    about = SimpleNamespace(data=data, target=Target(None, Limits()))
+    budget = Budget(60 * minutes, 2, 1.0, 120, 16, 4, 40)
+    run = searching._timed_record(about, budget, [(arch, Costs(0, 0, 0, None, {}))] * 2, [arch])
+    assert (run["trial"] != (0, 1)) == compared == (run["recipes"] == halving.recipes_of(data))
+    assert compared or run["recipes"] == ("sensors_shifted",)
 
 
 def test_small_sets_of_samples_are_not_trained_for_ever() -> None:

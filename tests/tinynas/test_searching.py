@@ -8,7 +8,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,9 +19,8 @@ pytest.importorskip("torch", reason="needs torch")
 
 import tinyweave as tw
 from tinynas import candidates, halving, searching
-from tinynas.arch import Arch, PlanGene, from_json, linear, macs, nearest, to_json
-from tinynas.budget import Budget
-from tinynas.costs import Costs, Overhead, Target, costs, plan_untrained, too_large
+from tinynas.arch import PlanGene, from_json, linear, macs, nearest, to_json
+from tinynas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinynas.halving import Rung
 from tinynas.prepare import task_of
 from tinynas.search_report import card, search_record
@@ -35,7 +33,6 @@ from tinynas.workers import Workers
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
-from tinyweave.planning import Limits
 from tinyweave.report.schema import faults, kind_of
 
 BOARD = find("stm32f412")
@@ -298,25 +295,6 @@ def test_a_network_that_exceeds_the_lower_bound_does_not_fit() -> None:
         assert not (said and costs(arch, target).fit)
     assert seen == {True, False}
     assert too_large(arch_of(space, largest(space), 10), target) and not too_large(arch_of(space, smallest(space), 10), target)
-
-
-@pytest.mark.parametrize(("groups", "minutes", "compared"), [(None, 1, True), (100, 1, False), (4, 1, True), (100, 60, True)])
-def test_recipes_are_not_compared_on_one_speaker(groups: int | None, minutes: float, compared: bool) -> None:
-    data, arch = waves(200), smallest_sensors()
-    data = data if groups is None else replace(data, groups=np.arange(len(data.labels)) // groups)
-    judges = data.groups_of("validation")
-    assert judges is None or (len(np.unique(judges)) < halving.FEW_GROUPS) == (groups == 100)
-    about = SimpleNamespace(data=data, target=Target(None, Limits()))
-    budget = Budget(60 * minutes, 2, 1.0, 120, 16, 4, 40)
-    run = searching._timed_record(about, budget, [(arch, Costs(0, 0, 0, None, {}))] * 2, [arch])
-    assert (run["trial"] != (0, 1)) == compared == (run["recipes"] == halving.recipes_of(data))
-    assert compared or run["recipes"] == ("sensors_shifted",)
-
-
-def smallest_sensors() -> Arch:
-    """Return the smallest network for `waves`."""
-    space = sensors(24, 3)
-    return arch_of(space, smallest(space), 3)
 
 
 def test_a_saved_data_set_is_loaded_unchanged(tmp_path: Path) -> None:
