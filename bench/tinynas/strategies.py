@@ -1,0 +1,250 @@
+"""Strategies of the search beside each other: halving, supernet, stage one with a supernet of its own, random networks.
+
+In: names of sets, seeds. Out: a row per set and strategy: int8 accuracy on the test part over the seeds, RAM, Flash and time of
+the networks, CPU seconds, and the difference to halving with its 95 % interval. All strategies of a set have the same time
+limit and one processor, so that each trains for as many predicted CPU seconds; samples and limits are the same, too.
+
+- `halving` and `supernet` are those of `tinyweave search`; the input has a given size;
+- `stage one` chooses the input's size before the supernet (images and sound);
+- `random` is halving among sampled networks only: no plain, linear or nearest-neighbour networks.
+
+Each search leaves a line of JSON in the folder -o, so the same command continues an interrupted run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from statistics import mean, variance
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
+from by_hand import vibration
+from evidence_jobs import packed, unpacked
+from evidence_results import Cost, Difference, Spread, Table
+from holm import LEVEL, p_value
+from page_text import filled
+from small_sets import LIMITS, SHARED, cpu_seconds
+
+from tinynas import searching
+from tinynas.arch import Arch, from_json, is_fitted, to_json
+from tinynas.costs import Target
+from tinynas.halving import start_file
+from tinynas.prepare import task_of, task_within
+from tinynas.search_options import RUN, TOO_SHORT
+from tinynas.settings import Preparation, SearchOptions
+from tinynas.tasks.evaluation.intervals import Z_95, student_t
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.support.files import write_file
+
+RESULTS = "strategies.jsonl"
+WORDS = """## Strategies at equal CPU seconds
+
+Halving, a search by supernet, stage one before it, and random networks had the same time limit on one processor, so that each
+trained for about as many CPU seconds; samples, limits (as in the sections above) and the final training are the same, too.
+cifar is a fifth of CIFAR-10, ten classes ({cifar:g} minutes), at 28 pixels unless stage one chooses the size; spoken-digits are
+recordings of known speakers ({spoken:g} minutes), vibration the set of the section above ({vibration:g} minutes; series are
+not resized, so there is no stage one). A search by supernet takes a third of the time for the supernet and evolution, and
+trains plain networks beside evolved ones in the rest. Random is halving among sampled networks only: no plain, no linear and no
+nearest-neighbour networks. The last columns are means over the seeds. For cifar and spoken-digits the search says before it
+starts that its time does not suffice for a supernet (below a tenth of the epochs of the TinyNAS paper).
+
+All accuracies are of int8 networks, with the smallest and the largest of {seeds} seeds. Intervals combine the error over the
+test samples, which are paired (machines err together), with the error over the seeds (Student's t, pooled over the strategies
+of a set).
+"""
+STRATEGIES = ("halving", "supernet", "stage one", "random")
+Line = dict[str, Any]
+
+
+class Set(NamedTuple):
+    """A data set, and how it is searched."""
+
+    task: str
+    prepared: Preparation
+    minutes: float
+
+
+SETS = {
+    "cifar": Set("images", Preparation((28, 28)), 4),
+    "spoken-digits": Set("keywords", Preparation(), 3),
+    "vibration": Set("sensors", Preparation(), 2),
+}
+
+
+def path_of(name: str, folder: Path) -> Path:
+    """Return the file or folder of the samples of a set; what must be made is written into `folder`."""
+    if name == "vibration":
+        folder.mkdir(parents=True, exist_ok=True)
+        return vibration(folder)
+    return SHARED / ("cifar10_fifth/train" if name == "cifar" else "fsdd/recordings")
+
+
+def searched(name: str, strategy: str, seed: int, folder: Path) -> Line:
+    """Search a network for a set, and return what was found as JSON values."""
+    task, prepared, minutes = SETS[name]
+    board, path, said = find("nrf52840"), path_of(name, folder / name), list[str]()
+    target = Target(board, api.limits_of(board, *LIMITS[task]))
+    run = folder / name / f"{strategy.replace(' ', '-')}-{seed}"
+    kind = "halving" if strategy == "random" else "supernet" if strategy == "stage one" else strategy
+    options = SearchOptions(kind, minutes=minutes, seed=seed, processes=1)
+    begin, before = time.perf_counter(), cpu_seconds()
+    with ExitStack() as stack:
+        if strategy == "random":
+            for each in ("flat_networks", "fitted_networks"):
+                stack.enter_context(patch.object(searching, each, lambda *_: []))
+            stack.enter_context(patch.object(searching, "_plain_networks", without_plain(searching._plain_networks)))
+        if strategy == "stage one":
+            data, space, options = task_within(task, path, Preparation(), target, run, options=options)
+        else:
+            data, space = task_of(task, path, prepared)
+        found = searching.search(data, space, target, run, options, progress=lambda what, *_: said.append(what))
+    labels, groups = data.part("test")[1], data.groups_of("test")
+    assert found.predicted is not None, "it is a classifier"
+    profile = found.deployment.profile
+    assert profile is not None, "it was run on the emulated core"
+    return {
+        "set": name,
+        "strategy": strategy,
+        "seed": seed,
+        "minutes": minutes,
+        "test": len(labels),
+        "correct": packed(found.predicted == labels),
+        "groups": None if groups is None else np.unique(groups, return_inverse=True)[1].tolist(),
+        "fits": found.fits and found.deployment.verification.ok,
+        "needs": [profile.ram, profile.flash, profile.latency_ms(board)],
+        "network": json.loads(to_json(found.arch)),
+        "kind": kind_of(found.arch, run),
+        "too_short": any(each.startswith(TOO_SHORT) for each in said),
+        "seconds": time.perf_counter() - begin,
+        "cpu_seconds": cpu_seconds() - before,
+    }
+
+
+def without_plain(plain_networks: Any) -> Any:
+    """Return `_plain_networks` without its networks, but with its function that says what is trainable."""
+    return lambda *args: ([], plain_networks(*args)[1])
+
+
+def kind_of(arch: Arch, run: Path) -> str:
+    """Return which kind of candidate a search has returned: fitted (linear, nearest neighbours), plain, evolved, sampled."""
+    if is_fitted(arch):
+        return "fitted"
+    record = json.loads((run / RUN).read_text())
+    number = next(i for i, each in enumerate(record["candidates"]) if from_json(json.dumps(each["arch"])) == arch)
+    if (run / start_file(number)).is_file():
+        return "evolved"
+    return "sampled" if number >= record["rungs"][0][0] - record["sampled"] else "plain"
+
+
+def difference(first: Sequence[Line], second: Sequence[Line], spread: Spread) -> Difference:
+    """Return the difference in accuracy of two strategies on a set, in points, with its 95 % interval.
+
+    The half-width is the root of the sum of squares of two: over the test samples, paired and averaged over the seeds (samples
+    of a group err together), and over the seeds, from the pooled spread of all strategies.
+    """
+    seeds = len(first)
+    correct = [np.mean([unpacked(each["correct"], each["test"]) for each in lines], axis=0) for lines in (first, second)]
+    values = 100 * (correct[0] - correct[1])
+    of = np.arange(len(values)) if first[0]["groups"] is None else np.array(first[0]["groups"])
+    sums = np.bincount(of, values - values.mean())
+    error = math.sqrt((sums**2).sum() * len(sums) / max(1, len(sums) - 1)) / len(values)
+    by_seed = math.sqrt(2 * spread.variance / seeds)
+    half = math.hypot(Z_95 * error, student_t(spread.freedom) * by_seed)
+    middle = float(values.mean())
+    return Difference(middle, middle - half, middle + half, p_value(middle, error, by_seed, spread.freedom))
+
+
+def rows_of(name: str, lines: Sequence[Line]) -> list[list[object]]:
+    """Return a row per strategy of a set, whose lines these are."""
+    kinds = {each: [line for line in lines if line["strategy"] == each] for each in STRATEGIES}
+    kinds = {strategy: own for strategy, own in kinds.items() if own}
+    accuracies = {each: [100 * accuracy(line) for line in own] for each, own in kinds.items()}
+    spread = Spread(mean(map(variance, accuracies.values())), sum(len(each) - 1 for each in accuracies.values()))
+    rows = list[list[object]]()
+    for strategy, own in kinds.items():
+        values, (ram, flash, ms) = (
+            accuracies[strategy],
+            (mean(each) for each in zip(*(line["needs"] for line in own), strict=True)),
+        )
+        row = [name, strategy, f"{mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"]
+        against = None if strategy == STRATEGIES[0] else difference(own, kinds[STRATEGIES[0]], spread)
+        networks = ", ".join(line["kind"] for line in own)
+        cpu = mean(line["cpu_seconds"] for line in own)
+        rows.append([*row, against, networks, f"{ram:,.0f}", f"{flash:,.0f}", f"{ms:.1f}", f"{cpu:.0f}"])
+    return rows
+
+
+def accuracy(line: Line) -> float:
+    """Return the share of the test samples that are classified right."""
+    return float(unpacked(line["correct"], line["test"]).mean())
+
+
+def table(lines: Sequence[Line]) -> Table:
+    """Return the table of all sets."""
+    heads = [
+        "set",
+        "strategy",
+        "test accuracy, %",
+        "minus halving, points",
+        "networks found",
+        "RAM, B",
+        "Flash, B",
+        "ms",
+        "CPU s",
+    ]
+    return Table(heads, [row for name in SETS for row in rows_of(name, [each for each in lines if each["set"] == name])])
+
+
+def section(lines: Sequence[Line], limit: float) -> str:
+    """Return the section of docs/EVIDENCE.md; `limit` is the largest p-value of a verdict."""
+    minutes = {name.split("-")[0]: each.minutes for name, each in SETS.items()}
+    seeds = len({line["seed"] for line in lines})
+    cost = Cost(len(lines), sum(line["cpu_seconds"] for line in lines), 0)
+    command = filled(f"Command: `bench/tinynas/strategies.py -o DIR --seeds {seeds}`. Cost: {cost}.")
+    return f"{filled(WORDS.format(seeds=seeds, **minutes))}\n{table(lines).text(limit)}\n{command}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help=f"of {', '.join(SETS)}")
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
+    lines = list[Line]()
+    for seed, name, strategy in product(range(args.seeds), args.sets, STRATEGIES):
+        if strategy == "stage one" and SETS[name].task == "sensors":
+            continue  # the samples of a series are not resized
+        file = args.out / name / f"line-{strategy.replace(' ', '-')}-{seed}.json"
+        if not file.is_file():
+            write_file(file, json.dumps(searched(name, strategy, seed, args.out)))
+        lines.append(json.loads(file.read_text()))
+        line = lines[-1]
+        print(
+            f"{name} {strategy} {seed}: {100 * accuracy(line):.1f} % {line['kind']}, {line['cpu_seconds']:.0f} CPU s",
+            flush=True,
+        )
+    write_file(args.out / RESULTS, "".join(f"{json.dumps(line)}\n" for line in lines))
+    if args.seeds > 1:
+        print(table(lines).text(LEVEL))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
