@@ -181,10 +181,7 @@ def families_of(space: SearchSpace) -> tuple[Family, ...]:
 
 
 def plain_network(space: SearchSpace, width: float, depth: int, classes: int, family: Family = PLAIN) -> Arch:
-    """Return the network of a family with `depth` convolutions or bottlenecks per group, or the nearest possible number.
-
-    It has one per group if the family has not all groups.
-    """
+    """Return the network of a family with about `depth` convolutions or bottlenecks per group (1 if it has not all groups)."""
     arch = arch_of(space, plain(space, width, depth if family.groups is None else 1, family), classes)
     return replace(arch, groups=arch.groups[: family.groups])
 

@@ -1,4 +1,4 @@
-"""The C of a trained network: write and verify it, open the network again, run it on an emulated core.
+"""The C of a trained network: write and verify it, open the network again.
 
 In: an int8 network and its data set, or the folder of a run. Out: verified C, also companion C; the network and its data set.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tinyweave import api
 from tinyweave.api.results import Deployment, Model
@@ -21,7 +20,7 @@ from tinyweave.support.progress import Progress
 
 from .costs import NAME, Target
 from .halving import DATA, load_data
-from .int8 import int8_outputs, quant_of
+from .int8 import quant_of
 from .tasks import listening
 from .tasks.boxes import head_of
 from .tasks.dataset import Dataset
@@ -39,21 +38,6 @@ def open_trained(folder: Path, name: str = NAME) -> tuple[Model, Dataset]:
             f"'{folder}' holds no trained network", "give a folder that 'tinyweave search' or 'tinyweave train' wrote"
         )
     return api.load(path, io="int8", layout="nhwc", name=name), load_data(folder / DATA)
-
-
-def outputs_on_core(
-    model: Model, folder: Path, device: Device, samples: NDArray[np.int8]
-) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Run the C in a run's folder on the device's emulated core for samples [n, ...].
-
-    Return the outputs [n, ...], and for each sample whether its output equals the reference output in every byte.
-    """
-    planned = api.plan(model, device)
-    inputs = [[np.ascontiguousarray(sample[None])] for sample in samples]
-    ran = api.run(model, planned, folder / FIRMWARE, inputs, api.emulated_core(device))
-    expected = int8_outputs(model.graph, samples)
-    outputs = np.concatenate([output for (output,) in ran]).reshape(expected.shape)
-    return outputs, (outputs == expected).reshape(len(samples), -1).all(axis=1)
 
 
 def companion(data: Dataset, model: Model) -> tuple[dict[str, str], str]:

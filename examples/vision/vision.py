@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from tinynas.arch import from_json
-from tinynas.int8 import quant_of
+from tinynas.int8 import int8_outputs, quant_of
 from tinynas.tasks.boxes import as_rows, head_of
 from tinynas.tasks.detection import boxes_of
 from tinynas.tasks.evaluation.intervals import wilson
-from tinynas.trained import open_trained, outputs_on_core
-from tinyweave import cli
-from tinyweave.devices import find
+from tinynas.trained import FIRMWARE, open_trained
+from tinyweave import api, cli
+from tinyweave.api.results import Model
+from tinyweave.devices import Device, find
 from tinyweave.ir import CompileError
 from tinyweave.report.recognised import confusion, recognised_svg
 from tinyweave.support.files import read_file
@@ -34,6 +35,21 @@ ANSWERED = 200  # images of the test part that a classifier is asked, if --image
 COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
 LEGEND = 20  # rows of the picture's legend
 ACROSS, ZOOM = 4, 2  # images of a row of the picture; pixels of the picture for one of an image
+
+
+def outputs_on_core(
+    model: Model, folder: Path, device: Device, samples: NDArray[np.int8]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Run the C in a run's folder on the device's emulated core for samples [n, ...].
+
+    Return the outputs [n, ...], and for each sample whether its output equals the reference output in every byte.
+    """
+    planned = api.plan(model, device)
+    inputs = [[np.ascontiguousarray(sample[None])] for sample in samples]
+    ran = api.run(model, planned, folder / FIRMWARE, inputs, api.emulated_core(device))
+    expected = int8_outputs(model.graph, samples)
+    outputs = np.concatenate([output for (output,) in ran]).reshape(expected.shape)
+    return outputs, (outputs == expected).reshape(len(samples), -1).all(axis=1)
 
 
 def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray], classes: tuple[str, ...]) -> Image.Image:
