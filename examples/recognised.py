@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
+from tinyweave.report.figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
 
 FAINT = -96  # int8 scores up to this value are not drawn
 CELL, WAVE, ROW = 32, 110, 13  # pixels: side of a cell of the matrix, height of the waveform, height of a class's scores

@@ -22,10 +22,14 @@ from tinynas.int8 import int8_outputs
 from tinynas.tasks import listening
 from tinynas.tasks.evaluation.intervals import wilson
 from tinyweave import api
-from tinyweave.report.recognised import Heard, confusion, recognised_svg
 from tinyweave.simulate import target
 from tinyweave.support.files import write_below
 from tinyweave.support.media import write_recording
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+# isort: split
+from recognised import Heard, confusion, recognised_svg
 
 MODEL, INPUTS, TRAINED = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "trained.json"
 BOARD = "mps2-an500"  # where the firmware runs, which QEMU plays

@@ -25,8 +25,12 @@ from tinyweave import api, cli
 from tinyweave.api.results import Model
 from tinyweave.devices import Device, find
 from tinyweave.ir import CompileError
-from tinyweave.report.recognised import confusion, recognised_svg
 from tinyweave.support.files import read_file
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+# isort: split
+from recognised import confusion, recognised_svg
 
 HERE = Path(__file__).parent
 MAX_NET = 1 << 20  # bytes of a network's .json
