@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,7 +66,8 @@ def test_a_timed_search_by_supernet_ends_as_one_by_halving(timed: SearchResult) 
     assert (timed.folder / "weights" / "start-1.pt").is_file() and not (timed.folder / "weights" / "start-2.pt").exists()
     record = search_record(timed, run)
     assert faults(record, "search") == "" and record["trained"]["networks"] == 2 and record["trained"]["computed"] == 2
-    assert record["trained"]["epochs"] == run["folds"] * (4 + 2) + 2 + (0 if is_fitted(timed.arch) else 1)
+    trials = len(run["recipes"]) * prod(run["trial"])
+    assert record["trained"]["epochs"] == trials + 2 * run["folds"] + 2 + (0 if is_fitted(timed.arch) else 1)
     said = f"trained: 2 networks, of them 1 of the {len(measured)} that were measured with the weights of a supernet, out of "
     assert f"- {said}" in card(record) and "computed from the samples without training: 2" in card(record)
 
