@@ -105,14 +105,19 @@ def is_folded(kind: str, validation: int, groups: int = FEW_GROUPS) -> bool:
     return (validation < FEW or groups < FEW_GROUPS) and kind != "detection"
 
 
+def groups_for_validation(data: Dataset) -> int:
+    """Return the number of groups in the validation part, or FEW_GROUPS, which is enough, if samples are independent."""
+    groups = data.groups_of("validation")
+    return FEW_GROUPS if groups is None else len(np.unique(groups))
+
+
 def folds_of(data: Dataset) -> int:
     """Return how often a network is trained in a cross-validation: until FEW samples of FEW_GROUPS groups have judged it.
 
     These are 2 to all of `_divisions`. Return 1, for no cross-validation, if the validation part suffices, or a class has a
     single sample, or group.
     """
-    judging = data.groups_of("validation")
-    if not is_folded(data.kind, data.counts()["validation"], FEW_GROUPS if judging is None else len(np.unique(judging))):
+    if not is_folded(data.kind, data.counts()["validation"], groups_for_validation(data)):
         return 1
     (_, labels), groups = data.part(*SEEN), data.groups_of(*SEEN)
     divisions = _divisions(data, labels, groups)
@@ -352,7 +357,7 @@ def choose_recipe(network: Arch, names: Sequence[str], epochs: int, trainings: T
         return names[0]
     strongest, by_sgd, data = augmentations[0], f"{augmentations[0]}{SGD}", load_data(folder / DATA)
     judges = SEEN if trainings.folds > 1 else ("validation",)
-    groups, count = data.groups_of(*judges), len(data.part(*judges)[1])
+    groups, count = data.groups_of(*judges), sum(data.counts()[name] for name in judges)
     owners = count if groups is None else len(np.unique(groups))  # samples of a group err together
 
     def first_good(names: Sequence[str], count: int) -> str:

@@ -278,8 +278,8 @@ def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: 
     which the first candidate, which is always a finalist, compares them; `final_epochs` of each candidate if it is the best.
     """
     archs, recipes = [arch for arch, _ in candidates], halving.recipes_of(this.data)
-    rungs, trial, judges = budget.rungs(archs), budget.trial(archs[0], len(recipes)), this.data.groups_of("validation")
-    if trial[1] < budget.folds and judges is not None and len(np.unique(judges)) < halving.FEW_GROUPS:
+    rungs, trial = budget.rungs(archs), budget.trial(archs[0], len(recipes))
+    if trial[1] < budget.folds and halving.groups_for_validation(this.data) < halving.FEW_GROUPS:
         recipes, trial = recipes[:1], (0, 1)  # one speaker or machine does not say which recipe suits others
     kept = [*candidates[: rungs[0].candidates], *fitted_networks(this.data, this.target)]
     return _halving_record(rungs, kept) | {

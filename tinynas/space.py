@@ -191,9 +191,9 @@ def plain(space: SearchSpace, width: float, depth: int, family: Family = PLAIN) 
     groups = []
     for each in space.groups:
         sizes = sorted(each.kernels)
-        long = sizes[-1] if family.kernels != "middle" else sizes[(len(sizes) - 1) // 2]
-        kernel = PLAIN_KERNEL if family.kernels == "short" and PLAIN_KERNEL in sizes else long
-        block = kernel, 0 if family.full else min(each.expansions)
+        short = PLAIN_KERNEL if PLAIN_KERNEL in sizes else sizes[-1]
+        kernels = {"short": short, "middle": sizes[(len(sizes) - 1) // 2], "long": sizes[-1]}
+        block = kernels[family.kernels], 0 if family.full else min(each.expansions)
         groups.append((block,) * min(max(depth, min(each.depths)), max(each.depths)))
     widths = (width,) * len(space.groups) if space.by_group else ()
     plan = space.plans[-1] if space.plans else None

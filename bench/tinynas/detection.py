@@ -113,7 +113,8 @@ def fused_cells(output: NDArray[np.float32], least: float, cell: int) -> Boxes:
 def counted(found: Boxes, true: Boxes, near: float) -> tuple[int, int, int]:
     """Return the numbers of right centres, of boxes found, and of true boxes of an image, by FOMO's rule.
 
-    A centre is right if it is at most `near` pixels from that of a box of its class, which no better one has taken.
+    A centre is right if it is at most `near` pixels from the centre of a box of its class. Boxes match centres of higher score
+    first, and each box matches at most one centre.
     """
     (middles, wanted), free = (each[:, 1:3] + each[:, 3:5] for each in (found, true)), np.ones(len(true), bool)
     right = 0
@@ -162,7 +163,7 @@ def measured(data: Dataset, head: Head, module: Any, *, gives_boxes: bool) -> Li
 
 
 def trained(name: str, data: Dataset, arch: Arch, seed: int, seconds: float) -> Line:
-    """Train a network for so many CPU seconds, and return its line."""
+    """Train a network for about `seconds` of CPU time, and return its line."""
     import torch
     from torch import nn
 

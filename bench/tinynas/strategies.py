@@ -35,9 +35,8 @@ import one_line  # noqa: F401
 # isort: split
 from by_hand import vibration
 from evidence_jobs import packed, unpacked
-from evidence_results import Cost, Difference, Spread, Table
+from evidence_results import Difference, Spread, Table
 from holm import LEVEL, p_value
-from page_text import filled
 from small_sets import LIMITS, SHARED, cpu_seconds
 
 from tinynas import searching
@@ -53,21 +52,6 @@ from tinyweave.devices import find
 from tinyweave.support.files import write_file
 
 RESULTS = "strategies.jsonl"
-WORDS = """## Strategies at equal CPU seconds
-
-Halving, a search by supernet, stage one before it, and random networks had the same time limit on one processor, so that each
-trained for about as many CPU seconds; samples, limits (as in the sections above) and the final training are the same, too.
-cifar is a fifth of CIFAR-10, ten classes ({cifar:g} minutes), at 28 pixels unless stage one chooses the size; spoken-digits are
-recordings of known speakers ({spoken:g} minutes), vibration the set of the section above ({vibration:g} minutes; series are
-not resized, so there is no stage one). A search by supernet takes a third of the time for the supernet and evolution, and
-trains plain networks beside evolved ones in the rest. Random is halving among sampled networks only: no plain, no linear and no
-nearest-neighbour networks. The last columns are means over the seeds. For cifar and spoken-digits the search says before it
-starts that its time does not suffice for a supernet (below a tenth of the epochs of the TinyNAS paper).
-
-All accuracies are of int8 networks, with the smallest and the largest of {seeds} seeds. Intervals combine the error over the
-test samples, which are paired (machines err together), with the error over the seeds (Student's t, pooled over the strategies
-of a set).
-"""
 STRATEGIES = ("halving", "supernet", "stage one", "random")
 Line = dict[str, Any]
 
@@ -209,15 +193,6 @@ def table(lines: Sequence[Line]) -> Table:
         "CPU s",
     ]
     return Table(heads, [row for name in SETS for row in rows_of(name, [each for each in lines if each["set"] == name])])
-
-
-def section(lines: Sequence[Line], limit: float) -> str:
-    """Return the section of docs/EVIDENCE.md; `limit` is the largest p-value of a verdict."""
-    minutes = {name.split("-")[0]: each.minutes for name, each in SETS.items()}
-    seeds = len({line["seed"] for line in lines})
-    cost = Cost(len(lines), sum(line["cpu_seconds"] for line in lines), 0)
-    command = filled(f"Command: `bench/tinynas/strategies.py -o DIR --seeds {seeds}`. Cost: {cost}.")
-    return f"{filled(WORDS.format(seeds=seeds, **minutes))}\n{table(lines).text(limit)}\n{command}"
 
 
 def main() -> int:
