@@ -87,6 +87,7 @@ def runner(path: Path, file: bytes) -> tuple[list[tuple[list[int | None], str]],
         return known, lambda given: list(session.run(None, dict(zip(names, given, strict=True))))
     if path.suffix == ".pt2":
         import torch
+        import torchao.quantization.pt2e  # noqa: F401  # its ops, without which torch does not read a quantised program
 
         program = torch.export.load(path)
         module = program.module()
