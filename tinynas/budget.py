@@ -21,7 +21,7 @@ from tinyweave.support.toolchain import cache_folder
 
 from .arch import Arch, blocks
 from .halving import Rung
-from .space import Family, plain_network, small_images
+from .space import Family, PlainSize, plain_network, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
@@ -174,7 +174,7 @@ def _measured_factor() -> float:
     from .learning.train import Recipe, fit, thread_count
 
     space = small_images()
-    archs = [plain_network(space, 1.0, 1, 10, Family(full)) for full in (False, True)]
+    archs = [plain_network(space, PlainSize(1.0), 10, Family(full)) for full in (False, True)]
     rng, seconds = np.random.default_rng(0), 0.0
     values = rng.integers(-128, 128, (SAMPLES * STEPS, *archs[0].image), dtype=np.int8)
     labels = rng.integers(0, 10, len(values))

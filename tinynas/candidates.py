@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice, product
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,20 @@ from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .search_options import FEW_FIT
-from .space import PLAIN, Choice, Family, SearchSpace, arch_of, mutate, plain_network, sample, smallest
+from .space import (
+    PLAIN,
+    Choice,
+    Family,
+    PlainSize,
+    SearchSpace,
+    arch_of,
+    is_of_signals,
+    mutate,
+    plain_network,
+    plain_sizes,
+    sample,
+    smallest,
+)
 from .tasks.dataset import Dataset
 from .tasks.evaluation.baselines import features_size
 
@@ -67,17 +80,17 @@ def first_network(
 ) -> Candidate | None:
     """Return the plain network of a family with the most multiply-accumulates that fits the target, with its costs, or None.
 
-    Plain networks (`space.plain_network`) have 1 to 3 blocks per group, or 1. `fits` says whether a network that fits by
-    estimate fits as built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
+    Plain networks (`space.plain_network`) have 1 to 3 blocks per group; of signals the widest with 1 that fits is taken, if
+    there is one. `fits` says whether a network that fits by estimate fits as built; if not, narrower ones (NARROWER) are
+    tried. `is_trainable` says whether there is time to train it.
     """
-    choices = {
-        plain_network(space, width, depth, classes, family): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
-    }
-    for arch in sorted(choices, key=lambda arch: (-macs(arch), arch.groups[0].width)):
+    sizes = {plain_network(space, size, classes, family): size for size in plain_sizes(space)}
+    is_wide_first = is_of_signals(space)
+    for arch in sorted(sizes, key=lambda arch: (sizes[arch].depth * is_wide_first, -macs(arch), arch.groups[0].width)):
         if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
-            width, depth = choices[arch]
+            size = sizes[arch]
             for factor in NARROWER:
-                less = plain_network(space, factor * width, depth, classes, family)
+                less = plain_network(space, size._replace(width=factor * size.width), classes, family)
                 if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
                     return less, cost
     return None
@@ -95,7 +108,7 @@ def flat_networks(
     is_large = min(max(space.sizes)) > FLAT_SIDE
     for depth in range(0 if space.anchors or is_large else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
-            arch = replace(plain_network(space, width, 1, classes, Family(groups=depth)), last=0, pooling="none")
+            arch = replace(plain_network(space, PlainSize(width), classes, Family(groups=depth)), last=0, pooling="none")
             if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
                 yield arch, cost
                 break

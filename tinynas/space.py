@@ -9,8 +9,9 @@ MCUNetV2 (arXiv 2110.15352).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -153,7 +154,7 @@ def smallest(space: SearchSpace) -> Choice:
 class Family(NamedTuple):
     """What plain networks of one family share: the networks that an engineer writes first."""
 
-    full: bool = False  # full convolutions; False: bottlenecks of the smallest expansion, chains as in MobileNetV1 if that is 1
+    full: bool = False  # full convolutions; False: bottlenecks of the smallest expansion (1, as in MobileNetV1, for signals)
     kernels: str = "short"  # PLAIN_KERNEL, or the "middle" or the largest ("long") kernels of the space
     pooling: str = POOLINGS[0]
     groups: int | None = None  # the first groups of the space, of one convolution each; None: all groups, of 1 to 3 each
@@ -176,24 +177,51 @@ def families_of(space: SearchSpace) -> tuple[Family, ...]:
     """Return the families of plain networks of a space, in the order in which to try them: the first trains fast."""
     if space.anchors:
         return (PLAIN,)
-    is_signal = max(rows for rows, _ in space.sizes) == 1
-    return tuple(each for each in (SIGNAL_FAMILIES if is_signal else IMAGE_FAMILIES) if each.pooling in space.poolings)
+    families = SIGNAL_FAMILIES if is_of_signals(space) else IMAGE_FAMILIES
+    return tuple(each for each in families if each.pooling in space.poolings)
 
 
-def plain_network(space: SearchSpace, width: float, depth: int, classes: int, family: Family = PLAIN) -> Arch:
-    """Return the network of a family with about `depth` convolutions or bottlenecks per group (1 if it has not all groups)."""
-    arch = arch_of(space, plain(space, width, depth if family.groups is None else 1, family), classes)
-    return replace(arch, groups=arch.groups[: family.groups])
+def is_of_signals(space: SearchSpace) -> bool:
+    """Return whether the inputs of a space are signals: maps of one row."""
+    return max(rows for rows, _ in space.sizes) == 1
+
+
+class PlainSize(NamedTuple):
+    """The size of a plain network."""
+
+    width: float  # factor on all channels
+    depth: int = 1  # convolutions or bottlenecks per group, as far as the space has them
+    stem: float = 1.0  # factor on the channels of the first convolution, in addition to `width`
+
+
+def plain_sizes(space: SearchSpace) -> Iterator[PlainSize]:
+    """Yield the sizes of plain networks to try.
+
+    Signals are short: most of their networks are deeper than they need to be, and a first convolution as wide as the groups
+    takes much of the time. So their widths have steps of a quarter, and the first convolution may have half of its channels.
+    """
+    if not is_of_signals(space):
+        yield from map(PlainSize, *zip(*product(space.widths, (1, 2, 3)), strict=True))
+        return
+    quarters = range(round(4 * min(space.widths)), round(4 * max(space.widths)) + 1)
+    for quarter, depth, stem in product(quarters, (1, 2, 3), (1.0, 0.5)):
+        yield PlainSize(quarter / 4, depth, stem)
+
+
+def plain_network(space: SearchSpace, size: PlainSize, classes: int, family: Family = PLAIN) -> Arch:
+    """Return the network of a family and size; its groups have one block each if the family has not all groups."""
+    arch = arch_of(space, plain(space, size.width, size.depth if family.groups is None else 1, family), classes)
+    return replace(arch, stem=rounded(space.stem * size.width * size.stem), groups=arch.groups[: family.groups])
 
 
 def plain(space: SearchSpace, width: float, depth: int, family: Family = PLAIN) -> Choice:
     """Return the choice of `plain_network` with all groups; it has the largest image."""
-    groups = []
+    groups, least = [], 1 if is_of_signals(space) else 0
     for each in space.groups:
         sizes = sorted(each.kernels)
         short = PLAIN_KERNEL if PLAIN_KERNEL in sizes else sizes[-1]
         kernels = {"short": short, "middle": sizes[(len(sizes) - 1) // 2], "long": sizes[-1]}
-        block = kernels[family.kernels], 0 if family.full else min(each.expansions)
+        block = kernels[family.kernels], 0 if family.full else least or min(each.expansions)
         groups.append((block,) * min(max(depth, min(each.depths)), max(each.depths)))
     widths = (width,) * len(space.groups) if space.by_group else ()
     plan = space.plans[-1] if space.plans else None

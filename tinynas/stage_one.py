@@ -29,7 +29,7 @@ from .costs import Target, costs, quick_costs, too_large
 from .published.patches import bytes_by_patch, patched_macs, peak_bytes
 from .published.patches import layer_bytes as bytes_of
 from .ram.arena import arena
-from .space import SearchSpace, arch_of, largest, plain_network, sample
+from .space import PlainSize, SearchSpace, arch_of, largest, plain_network, sample
 from .workers import Workers, process_pool
 
 Schedule = Literal["layer", "patch", "best"]
@@ -212,7 +212,7 @@ def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progre
         may_fit = partial(_may_fit, aim=aim, ms_per_mac=rates[space.name])
         (size,) = space.sizes
         for width in space.widths:
-            if aim.is_trainable(plain_network(space, width, PLAIN_DEPTH, aim.classes)):
+            if aim.is_trainable(plain_network(space, PlainSize(width, PLAIN_DEPTH), aim.classes)):
                 drawn = _sampled(space, size, width, classes=aim.classes, count=ESTIMATED, seed=0)
                 estimated.append((number, Setting(size, width, tuple(sorted(map(macs, filter(may_fit, drawn)))), ESTIMATED)))
     feasible = sorted((each for each in estimated if each[1].share >= aim.share), key=lambda each: -each[1].p80)

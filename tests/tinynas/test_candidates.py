@@ -13,7 +13,19 @@ from tinynas import candidates, search_options
 from tinynas.arch import Arch, linear, macs, nearest
 from tinynas.candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from tinynas.costs import Costs, Overhead, Target, costs
-from tinynas.space import MOBILE, SearchSpace, arch_of, detectors, families_of, plain, sensors, small_images, smallest
+from tinynas.space import (
+    MOBILE,
+    SearchSpace,
+    arch_of,
+    detectors,
+    families_of,
+    plain,
+    plain_network,
+    plain_sizes,
+    sensors,
+    small_images,
+    smallest,
+)
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
@@ -98,6 +110,22 @@ def test_the_first_network_is_the_largest_plain_network_that_fits() -> None:
     less = first_network(space, target, 4, lambda arch: macs(arch) < macs(found[0]))
     assert less is not None and macs(less[0]) < macs(found[0])
     assert first_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), 4) is None
+
+
+def test_the_first_network_of_signals_is_wide_rather_than_deep() -> None:
+    space = sensors(256, 3)
+    tight, loose = (Target(BOARD, api.limits_of(BOARD, *limits)) for limits in (("3k", "40k", 6), ("64k", "1M", None)))
+    for family in families_of(space):
+        found, free = (first_network(space, target, 5, family=family) for target in (tight, loose))
+        assert found is not None and free is not None and found[1].fit
+        for arch, _ in (found, free):
+            assert {len(group.kernels) for group in arch.groups} == {1}
+            assert {each for group in arch.groups for each in group.expansions} == {0 if family.full else 1}
+        assert free[0].groups[0].width == free[0].stem == 48, "width 3 fits"
+        sizes = {plain_network(space, size, 5, family) for size in plain_sizes(space) if size.depth == 1}
+        assert found[0] in sizes and not any(costs(arch, tight).fit for arch in sizes if macs(arch) > macs(found[0]))
+    firsts = [first_network(space, tight, 5, family=family)[0] for family in families_of(space)]  # type: ignore[index]
+    assert any(2 * arch.stem == arch.groups[0].width for arch in firsts), "the first convolution may be narrower"
 
 
 def test_a_first_network_that_does_not_fit_as_built_becomes_narrower() -> None:
