@@ -366,7 +366,7 @@ def section(lines: Sequence[Line], limit: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help=f"of {', '.join(SETS)}")
+    parser.add_argument("sets", nargs="*", choices=[*SETS, []], metavar="SET", help=f"of {', '.join(SETS)}; all if left out")
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seeds", type=int, default=1)
@@ -374,7 +374,7 @@ def main() -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
     lines = list[Line]()
     for seed in range(args.seeds):
-        for name in args.sets:
+        for name in args.sets or SETS:
             file = args.out / name / f"line-{seed}.json"
             if not file.is_file():
                 write_file(file, json.dumps(compared(name, args.out / name, args.minutes, seed)))

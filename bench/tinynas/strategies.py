@@ -197,13 +197,13 @@ def table(lines: Sequence[Line]) -> Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help=f"of {', '.join(SETS)}")
+    parser.add_argument("sets", nargs="*", choices=[*SETS, []], metavar="SET", help=f"of {', '.join(SETS)}; all if left out")
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
     lines = list[Line]()
-    for seed, name, strategy in product(range(args.seeds), args.sets, STRATEGIES):
+    for seed, name, strategy in product(range(args.seeds), args.sets or SETS, STRATEGIES):
         if strategy == "stage one" and SETS[name].task == "sensors":
             continue  # the samples of a series are not resized
         file = args.out / name / f"line-{strategy.replace(' ', '-')}-{seed}.json"
