@@ -1,4 +1,4 @@
-"""Write docs/EVIDENCE.md from measurements of `evidence.py`, `small_sets.py` and `by_hand.py`: tables, commands, costs.
+"""Write docs/EVIDENCE.md from measurements of the other scripts of this folder: tables, commands, costs.
 
 In: the files of measurements. Out: the page, printed, or written to docs/EVIDENCE.md with --write.
 """
@@ -22,6 +22,7 @@ import by_hand
 import detection
 import small_sets
 import small_sets_page
+import strategies
 from evidence import (
     BATCHES,
     BEST_ENGINE,
@@ -67,16 +68,16 @@ from tinynas.journal import entries
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FILE = ROOT / "docs" / "EVIDENCE.md", Path(__file__).with_name("evidence.jsonl")
-SETS_FILE, HAND_FILE = (Path(__file__).with_name(each.RESULTS) for each in (small_sets, by_hand))
+SETS_FILE, HAND_FILE, STRATEGIES_FILE = (Path(__file__).with_name(each.RESULTS) for each in (small_sets, by_hand, strategies))
 PLACES = ("images", *(f"keywords-{rotation}" for rotation in range(ROTATIONS)))  # folders of samples
 LEAD = """# Evidence for the search
 
 The first part of this page compares networks that `tinyweave search` finds on small data sets, by successive halving, with
-simple classifiers and with networks written by hand. The second part repeats experiments of the [MCUNet thesis](PAPERS.md) with
-smaller data and shorter trainings: evolution with a supernet, other inference engines, scaled networks, and other search
-spaces. `bench/tinynas/evidence_page.py` generates this page from the files `small_sets.jsonl`, `by_hand.jsonl` and
-`evidence.jsonl` in its folder, which hold every measurement of this page. [Find a network](SEARCH.md) describes the search,
-and [How the search works](TINYNAS.md) its terms.
+simple classifiers and with networks written by hand. The second part repeats experiments of the [MCUNet thesis](PAPERS.md)
+with smaller data and shorter trainings: evolution with a supernet, other inference engines, scaled networks, and other search
+spaces. `bench/tinynas/evidence_page.py` generates this page from the files `small_sets.jsonl`, `by_hand.jsonl`,
+`strategies.jsonl` and `evidence.jsonl` in its folder, which hold every measurement of this page. [Find a network](SEARCH.md)
+describes the search, and [How the search works](TINYNAS.md) its terms.
 
 In short:
 
@@ -267,8 +268,14 @@ def in_short(
     return {"sets": first, "hands": by_hand.in_short(hands, limit), "tables": second, "verdicts": verdicts}
 
 
-def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_hand.Line], detectors: detection.Lines) -> str:
-    """Return the page, given the results of `evidence.py`, `small_sets.py`, `by_hand.py` and `detection.py`."""
+def page(
+    results: Results,
+    sets: Sequence[small_sets.Line],
+    hands: Sequence[by_hand.Line],
+    detectors: detection.Lines,
+    searches: Sequence[strategies.Line] = (),
+) -> str:
+    """Return the page, given the results of `evidence.py`, `small_sets.py`, `by_hand.py`, `detection.py`, `strategies.py`."""
     plan, counts, shares = results.plan, results.header["samples"], gpu_seconds(results)
 
     def cost(names: Iterable[str]) -> Cost:
@@ -278,7 +285,7 @@ def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_h
     tables = [(section, list(section.tables)) for section in sections(results)]
     p_values = [each.p for _, own in tables for one in own for each in one.differences()]
     p_values += [p_of(line[key]) for line in sets for key in ("baseline_interval", "by_hand_interval") if key in line]
-    p_values += by_hand.p_values(hands) + detection.p_values(detectors)
+    p_values += by_hand.p_values(hands) + detection.p_values(detectors) + strategies.p_values(searches)
     limit = cutoff(p_values)
     total = cost(results.lines)
     supernets = cost(name for name in results.lines if name.startswith("supernet"))
@@ -299,6 +306,7 @@ def page(results: Results, sets: Sequence[small_sets.Line], hands: Sequence[by_h
     )
     lead = filled(LEAD.format(**in_short(results, sets, hands, p_values)))
     parts = [lead, small_sets_page.section(sets, limit), by_hand.section(hands, limit)]
+    parts += [strategies.section(searches, limit)] if searches else []
     parts += [detection.section(detectors, limit), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
         parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
@@ -341,7 +349,13 @@ def main() -> int:
     parser.add_argument("--by-hand", type=Path, default=HAND_FILE)
     parser.add_argument("--write", action="store_true", help="to docs/EVIDENCE.md")
     args = parser.parse_args()
-    text = page(read(args.results), list(entries(args.sets)), list(entries(args.by_hand)), detection.read())
+    text = page(
+        read(args.results),
+        list(entries(args.sets)),
+        list(entries(args.by_hand)),
+        detection.read(),
+        list(entries(STRATEGIES_FILE)),
+    )
     if args.write:
         PAGE.write_text(text)
     else:

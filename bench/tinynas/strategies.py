@@ -35,8 +35,9 @@ import one_line  # noqa: F401
 # isort: split
 from by_hand import vibration
 from evidence_jobs import packed, unpacked
-from evidence_results import Difference, Spread, Table
+from evidence_results import Cost, Difference, Spread, Table
 from holm import LEVEL, p_value
+from page_text import filled
 from small_sets import LIMITS, SHARED, cpu_seconds
 
 from tinynas import searching
@@ -53,6 +54,16 @@ from tinyweave.support.files import write_file
 
 RESULTS = "strategies.jsonl"
 STRATEGIES = ("halving", "supernet", "stage one", "random")
+WORDS = """## Strategies of the search beside each other
+
+Four strategies had the same samples, limits, minutes and one processor, so each trained for as many predicted CPU seconds:
+halving and a supernet, as `tinyweave search` runs them on inputs of one given size; stage one, which chooses the input's size
+before its own supernet (images and sound); and halving among sampled networks only, without plain, linear and nearest-
+neighbour networks ("random"). Images are a fifth of CIFAR-10 (28 pixels, {cifar:g} minutes), sound is spoken digits
+({spoken:g} minutes), series are vibration of the section above ({vibration:g} minutes). Networks are int8, and within the
+limits of the first section. Intervals combine the error over the test samples (paired; samples of a machine err together)
+with the error over the seeds (Student's t, spread pooled over the strategies of a set).
+"""
 Line = dict[str, Any]
 
 
@@ -148,9 +159,10 @@ def difference(first: Sequence[Line], second: Sequence[Line], spread: Spread) ->
     of = np.arange(len(values)) if first[0]["groups"] is None else np.array(first[0]["groups"])
     sums = np.bincount(of, values - values.mean())
     error = math.sqrt((sums**2).sum() * len(sums) / max(1, len(sums) - 1)) / len(values)
-    by_seed = math.sqrt(2 * spread.variance / seeds)
+    by_seed, middle = math.sqrt(2 * spread.variance / seeds), float(values.mean())
+    if not spread.freedom:  # a seed alone gives no verdict
+        return Difference(middle, middle - Z_95 * error, middle + Z_95 * error)
     half = math.hypot(Z_95 * error, student_t(spread.freedom) * by_seed)
-    middle = float(values.mean())
     return Difference(middle, middle - half, middle + half, p_value(middle, error, by_seed, spread.freedom))
 
 
@@ -159,7 +171,8 @@ def rows_of(name: str, lines: Sequence[Line]) -> list[list[object]]:
     kinds = {each: [line for line in lines if line["strategy"] == each] for each in STRATEGIES}
     kinds = {strategy: own for strategy, own in kinds.items() if own}
     accuracies = {each: [100 * accuracy(line) for line in own] for each, own in kinds.items()}
-    spread = Spread(mean(map(variance, accuracies.values())), sum(len(each) - 1 for each in accuracies.values()))
+    several = [each for each in accuracies.values() if len(each) > 1]
+    spread = Spread(mean(map(variance, several)) if several else 0.0, sum(len(each) - 1 for each in several))
     rows = list[list[object]]()
     for strategy, own in kinds.items():
         values, (ram, flash, ms) = (
@@ -193,6 +206,21 @@ def table(lines: Sequence[Line]) -> Table:
         "CPU s",
     ]
     return Table(heads, [row for name in SETS for row in rows_of(name, [each for each in lines if each["set"] == name])])
+
+
+def p_values(lines: Sequence[Line]) -> list[float]:
+    """Return the p-values of all comparisons of the section."""
+    return [each.p for each in table(lines).differences()]
+
+
+def section(lines: Sequence[Line], limit: float) -> str:
+    """Return the section of docs/EVIDENCE.md; `limit` is the largest p-value of a verdict."""
+    minutes = {name.split("-")[0]: own.minutes for name, own in SETS.items()}
+    short = ", ".join(f"{each['set']} with seed {each['seed']}" for each in lines if each["too_short"])
+    cost = Cost(len(lines), sum(line["cpu_seconds"] for line in lines), 0)
+    command = f"Command: `bench/tinynas/strategies.py -o DIR --seeds {1 + max(line['seed'] for line in lines)}`. Cost: {cost}."
+    warned = f"The search said before it began that the time does not suffice for a supernet: {short or 'never'}."
+    return f"{filled(WORDS.format(**minutes))}\n{table(lines).text(limit)}\n{filled(warned)}\n{filled(command)}"
 
 
 def main() -> int:

@@ -22,9 +22,10 @@ import detection
 import evidence
 import evidence_page
 import holm
-from evidence_jobs import packed
+import strategies
+from evidence_jobs import packed, unpacked
 from evidence_page import page
-from evidence_results import Difference, Results, difference, outcomes, read, spread_of
+from evidence_results import Difference, Results, Spread, difference, outcomes, read, spread_of
 from small_sets import kind_of
 
 from tinynas.tasks.evaluation.intervals import student_t
@@ -312,3 +313,37 @@ def test_detectors_are_compared_over_photographs_and_seeds_if_they_fit() -> None
     assert set(detection.p_values(alone)) == {1.0} and detection.section(alone, 0.05).count("**not shown**") == 2
     text = detection.section({}, -1)
     assert "5.5" not in text and "F1" not in text and "| with halo | 75 | 339.0 | 171.5 |" in text, "not measured"
+
+
+def test_strategies_are_compared_over_test_samples_groups_and_seeds() -> None:
+    rng, lines = np.random.default_rng(0), list[strategies.Line]()
+    for strategy, share in zip(strategies.STRATEGIES[:3], (0.9, 0.5, 0.9), strict=True):
+        for seed in range(3):
+            right = np.random.default_rng(seed).random(900) < share + 0.01 * seed
+            line = {"set": "cifar", "strategy": strategy, "seed": seed, "test": 900, "correct": packed(right), "groups": None}
+            line |= {"needs": [4000, 9000, 5.25], "kind": "plain", "too_short": seed == 2, "cpu_seconds": 100.0}
+            lines.append(line)
+    text = strategies.section(lines, 0.01)
+    rows = [line for line in text.splitlines() if line.startswith("| cifar")]
+    assert len(rows) == 3 and rows[1].count("**worse**") == 1 and not re.search(r"\*\*", rows[0] + rows[2])
+    assert "4,000 | 9,000 | 5.2 | 100 |" in rows[1] and "cifar with seed 2" in text and "--seeds 3" in text
+    least = {line["seed"]: 100 * strategies.accuracy(line) for line in lines[3:6]}
+    assert f"{np.mean(list(least.values())):.1f} ({min(least.values()):.1f} to {max(least.values()):.1f})" in rows[1]
+    owners = rng.permutation(np.arange(900) % 3).tolist()
+    own, grouped = (
+        strategies.difference(*(each[3:6], each[:3]), Spread(0.0, 4))
+        for each in (lines, [line | {"groups": owners} for line in lines])
+    )
+    assert own.middle == grouped.middle < -35 and strategies.p_values(lines)[0] < 1e-6
+    values = np.mean(
+        [
+            unpacked(b["correct"], 900) * 100.0 - unpacked(a["correct"], 900) * 100.0
+            for a, b in zip(lines[:3], lines[3:6], strict=True)
+        ],
+        axis=0,
+    )
+    error = [np.std([values[np.array(owners) == owner].mean() for owner in range(3)], ddof=1) / 3**0.5, values.std() / 30]
+    for each, expected in zip((grouped, own), error, strict=True):
+        assert each.high - each.middle == pytest.approx(1.96 * expected, rel=0.01)
+    wider = strategies.difference(lines[3:6], lines[:3], Spread(9.0, 4))
+    assert wider.high - wider.middle > own.high - own.middle + 2, "2.78 * sqrt(2 * 9 / 3) = 6.8 points of the seeds"
