@@ -8,6 +8,9 @@ limit and one processor, so that each trains for as many predicted CPU seconds; 
 - `stage one` chooses the input's size before the supernet (images and sound);
 - `random` is halving among sampled networks only: no plain, linear or nearest-neighbour networks.
 
+With --boards it measures what one supernet costs for several boards: the first trains it on spoken digits, the others take it,
+in two thirds of the minutes; beside each stands a search with a supernet of its own.
+
 Each search leaves a line of JSON in the folder -o, so the same command continues an interrupted run.
 """
 
@@ -19,7 +22,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -47,12 +50,12 @@ from tinynas.halving import start_file
 from tinynas.prepare import task_of, task_within
 from tinynas.search_options import RUN, TOO_SHORT
 from tinynas.settings import Preparation, SearchOptions
-from tinynas.tasks.evaluation.intervals import Z_95, student_t
+from tinynas.tasks.evaluation.intervals import Z_95, accuracy_interval, student_t
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.support.files import write_file
 
-RESULTS = "strategies.jsonl"
+RESULTS, BOARD_RESULTS = "strategies.jsonl", "boards.jsonl"
 STRATEGIES = ("halving", "supernet", "stage one", "random")
 WORDS = """## Strategies of the search beside each other
 
@@ -82,6 +85,24 @@ SETS = {
 }
 
 
+class Place(NamedTuple):
+    """What a search runs for: a board, limits of RAM, Flash and milliseconds, and the folder of a search with a supernet."""
+
+    board: str = "nrf52840"
+    limits: tuple[str, str, float] | None = None  # None: those of the task in small_sets.py
+    supernet: str = ""
+
+
+NRF52840 = Place()
+BOARDS = {  # of four cores: Cortex-M4, M7, M3 and M0+
+    "nrf52840": LIMITS["keywords"],
+    "stm32f746": ("16k", "64k", 10.0),
+    "stm32f103": ("8k", "40k", 60.0),
+    "stm32g0b1": ("8k", "40k", 120.0),
+}
+SHARED_SUPERNET, SHARE = "supernet of the first board", 2 / 3  # a supernet takes a third of the minutes
+
+
 def path_of(name: str, folder: Path) -> Path:
     """Return the file or folder of the samples of a set; what must be made is written into `folder`."""
     if name == "vibration":
@@ -90,14 +111,14 @@ def path_of(name: str, folder: Path) -> Path:
     return SHARED / ("cifar10_fifth/train" if name == "cifar" else "fsdd/recordings")
 
 
-def searched(name: str, strategy: str, seed: int, folder: Path) -> Line:
-    """Search a network for a set, and return what was found as JSON values."""
+def searched(name: str, strategy: str, seed: int, folder: Path, place: Place = NRF52840) -> Line:
+    """Search a network for a set, the run in `folder`, and return what was found as JSON values."""
     task, prepared, minutes = SETS[name]
-    board, path, said = find("nrf52840"), path_of(name, folder / name), list[str]()
-    target = Target(board, api.limits_of(board, *LIMITS[task]))
-    run = folder / name / f"{strategy.replace(' ', '-')}-{seed}"
+    board, path, said = find(place.board), path_of(name, folder / "samples"), list[str]()
+    target, run = Target(board, api.limits_of(board, *(place.limits or LIMITS[task]))), folder / "run"
     kind = "halving" if strategy == "random" else "supernet" if strategy == "stage one" else strategy
-    options = SearchOptions(kind, minutes=minutes, seed=seed, processes=1)
+    minutes *= SHARE if place.supernet else 1
+    options = SearchOptions(kind, minutes=minutes, seed=seed, processes=1, supernet=place.supernet)
     begin, before = time.perf_counter(), cpu_seconds()
     with ExitStack() as stack:
         if strategy == "random":
@@ -115,7 +136,9 @@ def searched(name: str, strategy: str, seed: int, folder: Path) -> Line:
     assert profile is not None, "it was run on the emulated core"
     return {
         "set": name,
-        "strategy": strategy,
+        "board": place.board,
+        "limits": place.limits,
+        "strategy": SHARED_SUPERNET if place.supernet else strategy,
         "seed": seed,
         "minutes": minutes,
         "test": len(labels),
@@ -223,26 +246,63 @@ def section(lines: Sequence[Line], limit: float) -> str:
     return f"{filled(WORDS.format(**minutes))}\n{table(lines).text(limit)}\n{filled(warned)}\n{filled(command)}"
 
 
+def on_boards(folder: Path) -> list[Line]:
+    """Search a network of spoken digits for each board by the supernet of the first, and by its own; return what was found."""
+    name, lines, first = "spoken-digits", list[Line](), next(iter(BOARDS))
+    for board, limits in BOARDS.items():
+        for kind in ("own", "shared") if board != first else ("own",):
+            supernet = str(folder / first / "own" / "run") if kind == "shared" else ""
+            place = Place(board, limits, supernet)
+            lines.append(remembered(folder / board / kind, lambda at: searched(name, "supernet", 0, at, place)))  # noqa: B023
+    return lines
+
+
+def boards_table(lines: Sequence[Line]) -> Table:
+    """Return the table of the boards."""
+    rows = list[list[object]]()
+    for line in lines:
+        correct, groups = unpacked(line["correct"], line["test"]), line["groups"]
+        low, high = accuracy_interval(correct, None if groups is None else np.array(groups))
+        ram, flash, ms = line["needs"]
+        limits = "{}, {}, {:g} ms".format(*line["limits"])
+        said = f"{100 * accuracy(line):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        cost = f"{ram:,} | {flash:,} | {ms:.1f}".split(" | ")
+        rows.append([line["board"], limits, line["strategy"], said, line["kind"], *cost, f"{line['cpu_seconds']:.0f}"])
+    return Table(
+        ["board", "limits", "supernet", "test accuracy, %", "network found", "RAM, B", "Flash, B", "ms", "CPU s"], rows
+    )
+
+
+def remembered(folder: Path, measure: Callable[[Path], Line]) -> Line:
+    """Return the line of JSON in a folder, which `measure` makes if it is not there."""
+    file = folder / "line.json"
+    if not file.is_file():
+        write_file(file, json.dumps(measure(folder)))
+    line: Line = json.loads(file.read_text())
+    words = f"{line['strategy']} {line['seed']}: {100 * accuracy(line):.1f} % {line['kind']}, {line['cpu_seconds']:.0f} CPU s"
+    print(line["set"], line["board"], words, flush=True)
+    return line
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", choices=[*SETS, []], metavar="SET", help=f"of {', '.join(SETS)}; all if left out")
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--boards", action="store_true", help="one supernet for several boards, instead of the strategies")
     args = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
+    if args.boards:
+        lines = on_boards(args.out)
+        write_file(args.out / BOARD_RESULTS, "".join(f"{json.dumps(line)}\n" for line in lines))
+        print(boards_table(lines).text(LEVEL))
+        return 0
     lines = list[Line]()
     for seed, name, strategy in product(range(args.seeds), args.sets or SETS, STRATEGIES):
         if strategy == "stage one" and SETS[name].task == "sensors":
             continue  # the samples of a series are not resized
-        file = args.out / name / f"line-{strategy.replace(' ', '-')}-{seed}.json"
-        if not file.is_file():
-            write_file(file, json.dumps(searched(name, strategy, seed, args.out)))
-        lines.append(json.loads(file.read_text()))
-        line = lines[-1]
-        print(
-            f"{name} {strategy} {seed}: {100 * accuracy(line):.1f} % {line['kind']}, {line['cpu_seconds']:.0f} CPU s",
-            flush=True,
-        )
+        folder = args.out / name / f"{strategy.replace(' ', '-')}-{seed}"
+        lines.append(remembered(folder, lambda at: searched(name, strategy, seed, at)))  # noqa: B023
     write_file(args.out / RESULTS, "".join(f"{json.dumps(line)}\n" for line in lines))
     if args.seeds > 1:
         print(table(lines).text(LEVEL))
