@@ -83,6 +83,15 @@ def test_a_layer_computes_the_same_in_training_and_deployed(name: str, bits: int
     assert any(t.dtype == "int4" for t in small.tensors.values()) == (bits == 4)
 
 
+def test_a_network_that_was_evaluated_in_inference_mode_can_be_trained() -> None:
+    module, x = case("squeezenet", 8)
+    with torch.inference_mode():
+        before = module(x)
+    after = module(x)
+    after.sum().backward()
+    assert module.sources and torch.equal(before, after) and all(value.grad is not None for value in module.values.values())
+
+
 @pytest.mark.litert
 @pytest.mark.emulator
 @pytest.mark.parametrize("bits", [8, 4])

@@ -151,7 +151,8 @@ class FakeQuantModule(nn.Module):
         operands = [(t, a) for t, a in zip(filter(None, self.graph.inputs_of(op)), arrays, strict=True) if is_float(t)]
         count = next(len(array) for tensor, array in operands if tensor.data is None)
         if op.name not in self.sources:
-            self.sources[op.name] = _source_indices(self.graph, op)
+            with torch.inference_mode(False):  # a later training needs them
+                self.sources[op.name] = _source_indices(self.graph, op)
         wide = [a.expand(count, *a.shape) if t.data is not None else a for t, a in operands]
         flat = torch.cat([wide[0].new_zeros(count, 1), *(array.flatten(1) for array in wide)], dim=1)
         return [flat[:, indices.flatten()].reshape(count, *indices.shape) for indices in self.sources[op.name]]
