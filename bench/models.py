@@ -22,7 +22,6 @@ from tinyweave.ops import fixed_inputs
 from tinyweave.simulate.cores import CORES
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORD = ROOT / "bench" / "peers" / "figures.json"  # measured figures of other engines
 BIG_MACS = 200_000_000
 
 # TFLite Micro + CMSIS-NN of August 2026, arm-none-eabi-gcc 12.2, its own flags, emulated Cortex-M4:

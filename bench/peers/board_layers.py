@@ -10,48 +10,18 @@ took fewer cycles than the range, or more for a 1x1 convolution, which reads its
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from coremark import linked
+import numpy as np
+from cmsis_calls import call
 
+from tinyweave.ir import Graph, Op, Quant, Tensor
 from tinyweave.simulate import emulated
 
 CORE = "cortex-m55"
-COMMON = """#include <stdint.h>
-#include "arm_nnfunctions.h"
-typedef struct {{ struct {{ void *data; size_t bytes; }} sram; }} memory;
-static int8_t weights[{weights}], scratch[1 << 16] __attribute__((aligned(16)));
-static int32_t bias[{filters}], multiplier[{filters}], shift[{filters}];
-int mark_init(const memory *m)
-{{
-    (void)m;
-    for (int i = 0; i < {filters}; i++) multiplier[i] = 1 << 30, shift[i] = -6;
-    for (int i = 0; i < {weights}; i++) weights[i] = (int8_t)(7 * i);
-    return 0;
-}}
-void mark_reset(const memory *m) {{ (void)m; }}
-void *mark_input(const memory *m, int i) {{ (void)i; return m->sram.data; }}
-const void *mark_output(const memory *m, int i) {{ (void)i; return (char *)m->sram.data + {input}; }}
-int mark_invoke(const memory *m, const void *io)
-{{
-    int8_t *in = m->sram.data, *out = in + {input};
-    const cmsis_nn_context context = {{scratch, sizeof scratch}};
-    const cmsis_nn_per_channel_quant_params scales = {{multiplier, shift}};
-    const cmsis_nn_dims from = {{1, {side}, {side}, {channels}}}, to = {{1, {out_side}, {out_side}, {filters}}};
-    const cmsis_nn_dims biases = {{1, 1, 1, {filters}}};
-    (void)io;
-    {call}
-}}
-"""
-POINTWISE = """const cmsis_nn_conv_params p = {{128, -3, {{1, 1}}, {{0, 0}}, {{1, 1}}, {{-128, 127}}}};
-    const cmsis_nn_dims kernel = {{{filters}, 1, 1, {channels}}};
-    return arm_convolve_wrapper_s8(&context, &p, &scales, &from, in, &kernel, weights, &biases, bias, &to, out);"""
-DEPTHWISE = """const cmsis_nn_dw_conv_params p = {{128, -3, 1, {{{stride}, {stride}}}, {{1, 1}}, {{1, 1}}, {{-128, 127}}}};
-    const cmsis_nn_dims kernel = {{1, 3, 3, {channels}}};
-    return arm_depthwise_conv_wrapper_s8(&context, &p, &scales, &from, in, &kernel, weights, &biases, bias, &to, out);"""
 
 
 class Layer(NamedTuple):
@@ -77,17 +47,23 @@ LAYERS = (
 )
 
 
-def run(layer: Layer, library: Path, include: Path, folder: Path) -> emulated.Inference:
-    """Compile a layer into `folder`, link it with CMSIS-NN, and run it on the emulated core."""
-    side, channels, out_side = layer.side, layer.channels, layer.side // layer.stride
-    filters, weights = layer.filters or channels, channels * (layer.filters or 9)
-    input_bytes, output_bytes = side * side * channels, out_side * out_side * filters
-    sizes = {"side": side, "channels": channels, "out_side": out_side, "filters": filters, "stride": layer.stride}
-    call = (POINTWISE if layer.filters else DEPTHWISE).format(**sizes)
-    (folder / "mark.c").write_text(COMMON.format(weights=weights, input=input_bytes, call=call, **sizes))
-    firmware = linked(CORE, folder, ("-Ofast", "-w"), [include], library)
-    sample = bytes(i * 37 % 251 for i in range(input_bytes))
-    return emulated.invoke(firmware, {"sram": input_bytes + output_bytes + 64}, [sample], [output_bytes])
+def run(layer: Layer, library: Path, include: Path) -> emulated.Inference:
+    """Run a layer, its sums scaled by 2^-7, by a call of CMSIS-NN on the emulated core."""
+    side, channels, filters = layer.side, layer.channels, layer.filters or layer.channels
+    taps, padding = (3, (1, 1)) if layer.filters == 0 else (1, (0, 0))
+    shape = (filters, 1, 1, channels) if layer.filters else (1, taps, taps, channels)
+    weights = (7 * np.arange(math.prod(shape))).astype(np.int8).reshape(shape)
+    tensors = (
+        Tensor("x", (1, side, side, channels), "int8", Quant((1.0,), (-128,))),
+        Tensor("w", shape, "int8", Quant((1.0,), (0,)), weights, "constant"),
+        Tensor("b", (filters,), "int32", None, np.zeros(filters, np.int32), "constant"),
+        Tensor("y", (1, side // layer.stride, side // layer.stride, filters), "int8", Quant((128.0,), (-3,))),
+    )
+    attrs = {"stride": (layer.stride,) * 2, "padding": (padding,) * 2, "activation": "none"}
+    op = Op("layer", "conv_2d" if layer.filters else "depthwise_conv_2d", ("x", "w", "b"), ("y",), attrs)
+    graph = Graph("layer", {tensor.name: tensor for tensor in tensors}, (op,), ("x",), ("y",))
+    sample = (np.arange(tensors[0].elements) * 37 % 251).astype(np.int8)
+    return call(graph, CORE, [sample], library, [include])
 
 
 def main() -> int:
@@ -99,8 +75,7 @@ def main() -> int:
     print("| layer | instructions | estimated cycles | range | the board's cycles | estimate / board |")
     print("|---|---:|---:|---|---:|---:|")
     for layer in LAYERS:
-        with tempfile.TemporaryDirectory() as folder:
-            done = run(layer, options.library, options.include, Path(folder))
+        done = run(layer, options.library, options.include)
         low, likely, high = emulated.cycles(CORE, done)[-1, ""]
         wrong += layer.cycles < low or (layer.filters > 0 and layer.cycles > high)
         kind = f"1x1 {layer.channels}->{layer.filters}" if layer.filters else f"depthwise 3x3, {layer.channels} channels"
