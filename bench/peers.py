@@ -2,10 +2,10 @@
 
 In: .tflite files, a static library of CMSIS-NN that you built, or a folder of them with CORE.a for each core (--library), and
 its folder Include (--include). Neither is part of this project, nor is a script that builds them. Out, worst ratio first: each
-layer for which CMSIS-NN has a function, compiled alone, with its kernel, instructions and estimated cycles on an emulated core,
-beside those of one direct call of that function with the same inputs; how many of its bytes differ from the reference, which
-ours equal; the sums of each model. "Times fewer" is the library's instructions divided by ours, or the ratio of cycles if it is
-smaller. Layers keep their constant channels. Exit code 1: a layer of ours is slower.
+layer of the kinds in cmsis_calls.CALLS, compiled alone, with its kernel, instructions and estimated cycles on an emulated core,
+beside those of one direct call of CMSIS-NN with the same inputs; how many of its values differ from the reference, which ours
+equal; the sums of each model. "Times fewer" is the library's instructions divided by ours, or the ratio of cycles if it is
+smaller. Layers keep their constant channels. Exit code 1: a layer of ours is slower; 2: no layer was compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 sys.path.append(str(Path(__file__).with_suffix("")))
-import one_line  # noqa: F401
+import one_line
 from cmsis_calls import call, has_function
 from models import lcg_samples, number
 
@@ -155,7 +155,7 @@ def main() -> int:
         print(f"| {model} | {core} | {len(pairs)} | {slower} | {others} | {counts} | {theirs.over(ours):.2f} |")
     total = sum(row.ratio < 1 for row in compared)
     print(f"\n{len(compared)} layers compared, {total} slower than CMSIS-NN's")
-    return min(total, 1)
+    return min(total, 1) if compared else one_line.BAD_INPUT
 
 
 if __name__ == "__main__":
