@@ -18,8 +18,8 @@ import tinyweave as tw
 from tinynas.tasks.sounds import as_int16, features_of
 from tinyweave import api
 from tinyweave.api.results import Model
+from tinyweave.api.sample_files import read_inputs
 from tinyweave.cli import main
-from tinyweave.cli.samples import read_inputs
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
 from tinyweave.report.schema import faults

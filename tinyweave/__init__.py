@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Fit,
         Inspection,
         Model,
+        Outputs,
         PlanOptions,
         Profile,
         Pruning,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         prune,
         quantize,
         reorder,
+        run,
         verify,
     )
     from .devices import Device
@@ -60,6 +62,7 @@ __all__ = [
     "Fit",
     "Inspection",
     "Model",
+    "Outputs",
     "Plan",
     "PlanOptions",
     "Profile",
@@ -86,6 +89,7 @@ __all__ = [
     "quantize",
     "reorder",
     "report",
+    "run",
     "search",
     "train",
     "verify",

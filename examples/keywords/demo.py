@@ -35,7 +35,7 @@ def recognise(folder: Path, device: str, inputs: np.ndarray) -> list[np.ndarray]
     """Return the probabilities, int8 [10] for each input, that the C in `folder` computes on the emulated core of a device."""
     model, board = api.load(MODEL), find(device)
     planned = api.make_plan(model, api.Request(limits=api.limits_of(board, BOARDS[device]), core=board.core))
-    outputs = api.run(model, planned, folder, [[x] for x in inputs], api.emulated_core(board))
+    outputs = api.run_plan(model, planned, folder, [[x] for x in inputs], api.emulated_core(board))
     return [probabilities.reshape(-1) for (probabilities,) in outputs]
 
 

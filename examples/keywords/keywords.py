@@ -127,7 +127,9 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     done = tw.deploy(model, device, out=output / "network", inputs=samples[:10], samples=10)
     if done.profile is None or done.verification is None:
         raise tw.CompileError(f"the network does not fit {device}", "give a larger --device")
-    run = [api.run(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))]
+    run = [
+        api.run_plan(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))
+    ]
     here, there = (np.concatenate([scores for (scores,) in outputs]) for outputs in run)
     wanted = int8_outputs(model.graph, values)
     same = [bool((outputs == wanted[: len(outputs)]).all()) for outputs in (here, there)]

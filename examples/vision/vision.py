@@ -50,7 +50,7 @@ def outputs_on_core(
     """
     planned = api.plan(model, device)
     inputs = [[np.ascontiguousarray(sample[None])] for sample in samples]
-    ran = api.run(model, planned, folder / FIRMWARE, inputs, api.emulated_core(device))
+    ran = api.run_plan(model, planned, folder / FIRMWARE, inputs, api.emulated_core(device))
     expected = int8_outputs(model.graph, samples)
     outputs = np.concatenate([output for (output,) in ran]).reshape(expected.shape)
     return outputs, (outputs == expected).reshape(len(samples), -1).all(axis=1)

@@ -13,7 +13,7 @@ from cases import tiny
 from cli.running import bad, run, sample_files
 
 from tinyweave import api
-from tinyweave.cli.samples import read_inputs
+from tinyweave.api.sample_files import read_inputs
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op
 

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from .references import ProofOptions, samples
     from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
     from .row_sources import row_source_bytes
-    from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run, verify_plan
+    from .running import Outputs, run_model
+    from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run_plan, verify_plan
     from .verbs import (
         compare,
         compile,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         prune,
         quantize,
         reorder,
+        run,
         verify,
     )
 

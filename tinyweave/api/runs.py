@@ -67,7 +67,7 @@ def verify_plan(
         return compare.verify(plan, Path(folder), model.name, cases, cores=cores, right=right, progress=progress)
 
 
-def run(
+def run_plan(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
     """Run samples in sequence on an emulated core and return the outputs of each, one array per network output."""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .code import CodeOptions
     from .guarding import GuardResult
     from .quantisation import SampleOptions
+    from .running import Outputs
 
 AnyModel = Model | Quantisation | Pruning | str | Path  # the results of `quantize` and `prune` have a model
 Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
@@ -280,6 +281,48 @@ def verify(
     loaded, target, planned = _planned(model, device, options, changes, planned=planned, progress=progress)
     proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
     return api.verify_plan(loaded, planned, proof, core=api.emulated_core(target), progress=progress)
+
+
+def run(
+    model: AnyModel,
+    inputs: Any,
+    device: Device | str | None = None,
+    *,
+    scale: float | Sequence[float] | None = None,
+    offset: float | Sequence[float] = 0.0,
+    classes: Sequence[str] = (),
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+) -> Outputs:
+    """Run a model on samples, one after the other, and return the outputs that the C computes; a float model runs in numpy.
+
+    Args:
+        model: a model, or the path of its file, which may be float.
+        inputs: a folder of images, wav or .npy files, or one file, also .npz or raw .bin; an array [samples, *shape] or of one
+            sample; a mapping of such arrays by input name; or a sequence of samples. An array has the type of the network's
+            input, or floats, which are quantised.
+        device: a device or its name, whose core is emulated. None runs the C on this machine, or numpy without a C compiler.
+        scale: factor from values of images and recordings to inputs, one or per channel. None takes the factor that `quantize`
+            recorded in the file; without it, 0 to 255 of a pixel become all values of an 8-bit input.
+        offset: number that is added to the scaled values, or one per channel.
+        classes: names of the classes; those of the file's metadata if empty.
+        shapes: shapes of inputs with dynamic axes, as for `load`.
+
+    Raises:
+        CompileError: an op is not supported, or the samples do not fit the inputs.
+    """
+    reasons: Sequence[CompileError] = ()
+    if isinstance(model, (str, Path)):
+        loaded, reasons = api.inspect_file(model, shapes=shapes)
+    else:
+        loaded = model_of(model, DEFAULTS)
+    for reason in reasons:
+        if not api.is_float_model([reason]):
+            raise reason
+    is_float, how = bool(reasons), _read_as(scale, offset, None)
+    return api.run_model(
+        loaded, inputs, device_of(device), how, is_float=is_float, classes=classes, progress=progress or silent
+    )
 
 
 def profile(

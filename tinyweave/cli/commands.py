@@ -36,17 +36,21 @@ from .options import (
     DIFFERS,
     DOES_NOT_FIT,
     SHARED,
+    Device,
     Inputs,
     Json,
     ModelFile,
+    Offset,
     Options,
     Out,
     Samples,
+    Scale,
     Seed,
     Shape,
     check_planned,
     code_options,
     io_options,
+    numbers,
     of_code,
     option,
     schedule_options,
@@ -197,6 +201,42 @@ def compile_model(
         if not steps.keeps_state(done.plans):
             print("models that never run at the same time can share one arena of the largest size")
     steps.show_needs(entries)
+    return 0
+
+
+@app.command()
+def run(
+    model: ModelFile,
+    *,
+    inputs: Annotated[Path, option("--inputs PATH", "A folder, an image, or a .wav, .npy, .npz or .bin file.")],
+    device: Device = None,
+    scale: Scale = None,
+    offset: Offset = "0",
+    names: Annotated[
+        Path | None, option("--classes FILE", "Names of the classes, one per line; else those of the file.")
+    ] = None,
+    shape: Shape = None,
+    out: Annotated[Path | None, option("-o --out FILE", "Write the outputs of the C as .npy or .npz.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Run a model on samples.
+
+    Shows the outputs that its C computes on this machine, or on an emulated core with --device. A float model runs in numpy.
+    Values of images become inputs as `quantize` recorded it in the file, by --scale and --offset, or else 0 to 255 become all
+    values of an 8-bit input.
+
+    Example: tinyweave run vww.tflite --inputs photos
+    """
+    if out is not None and out.suffix not in (".npy", ".npz"):
+        raise ir.CompileError(f"'{out}' is neither .npy nor .npz", "give another name")
+    classes = files.read_file(names, 1 << 20, "give a text file").decode(errors="replace").splitlines() if names else ()
+    factor = None if scale is None else numbers("--scale", scale)
+    with steps.errors_name(model), steps.progress_bar() as report:
+        how: dict[str, Any] = {"scale": factor, "offset": numbers("--offset", offset), "classes": classes}
+        done = api.run(model, inputs, device, **how, shapes=shapes_of(shape), progress=report)
+    if out is not None:
+        files.write_file(out, done.file(out.suffix))
+    steps.show(records.outputs_record(done), lambda: [text.show_outputs], as_json=as_json)
     return 0
 
 

@@ -23,7 +23,7 @@ COMMANDS = "tinyweave.commands"  # entry points: the name of a command, and the 
 # the commands of this package by groups; those of other packages name their group by the argument `rich_help_panel`
 GROUPS = {
     "Start here": "deploy inspect docs",
-    "Look": "plan profile verify report compare devices",
+    "Look": "run plan profile verify report compare devices",
     "Ship": "compile export",
     "Make": "quantize prune reorder",
     "Watch": "guard cache",

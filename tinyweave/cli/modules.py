@@ -9,8 +9,7 @@ from ..lazy import checked_imports, lazy
 
 if TYPE_CHECKING:
     from tinyweave import api, devices, ir, planning
-    from tinyweave.api import guarding, results
-    from tinyweave.cli import samples as sample_files
+    from tinyweave.api import guarding, results, sample_files
     from tinyweave.report import (
         columns,
         deployment,

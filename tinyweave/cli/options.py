@@ -70,6 +70,15 @@ Inputs = Annotated[
         "--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin; floats in arrays are quantised."
     ),
 ]
+Device = Annotated[
+    str | None,
+    option("--device NAME", "A name of `tinyweave devices`, or a TOML file.", autocompletion=complete_device),
+]
+Scale = Annotated[
+    str | None,
+    option("--scale X", "Factor of the samples' values: 1/255, or one per channel, 0.02,0.02,0.03. Images need it."),
+]
+Offset = Annotated[str, option("--offset X", "Number added to the scaled values, or one per channel.")]
 Samples = Annotated[
     int, option("--samples N", "Number of samples to compare, including the samples of --inputs.", min=1, max=100_000)
 ]
@@ -80,14 +89,7 @@ Out = Annotated[Path | None, option("-o --out DIR", "Folder for the files; by de
 
 def target_options(
     *,
-    device: Annotated[
-        str | None,
-        option(
-            "--device NAME",
-            "A name of `tinyweave devices`, or a TOML file.",
-            autocompletion=complete_device,
-        ),
-    ] = None,
+    device: Device = None,
     ram: Ram = None,
     flash: Flash = None,
     latency_ms: Annotated[
@@ -248,3 +250,20 @@ def check_planned(chosen: Options) -> None:
     if changed := [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]:
         option_name = changed[0].replace("_", "-")
         raise ir.CompileError(f"--{option_name} has no effect on the finished plan of --plan", "leave out one of them")
+
+
+def numbers(name: str, given: str) -> list[float]:
+    """Parse numbers separated by commas, which may be fractions such as 1/255; error messages name the option `name`."""
+    try:
+        return [_number(part) for part in given.split(",")]
+    except (ValueError, ZeroDivisionError) as error:
+        raise ir.CompileError(f"{name} {given} is no number", "write 0.5 or 1/255, or several with commas") from error
+
+
+def _number(part: str) -> float:
+    """Parse a decimal number or a fraction; raise ValueError if it is malformed or too large."""
+    above, _, below = part.partition("/")
+    value = float(above) / float(below or 1)
+    if not abs(value) < 1e30:
+        raise ValueError(part)
+    return value

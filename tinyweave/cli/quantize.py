@@ -8,17 +8,14 @@ from typing import Annotated, Any
 from ..api.options import EPOCHS, METHOD, RATE
 from . import steps
 from .commands import app
-from .modules import api, files, ir, quantisation
-from .options import Json, ModelFile, Options, Shape, option, shapes_of, with_options
+from .modules import api, files, quantisation
+from .options import Json, ModelFile, Offset, Options, Scale, Shape, numbers, option, shapes_of, with_options
 
 
 def sample_options(
     *,
-    scale: Annotated[
-        str | None,
-        option("--scale X", "Factor of the samples' values: 1/255, or one per channel, 0.02,0.02,0.03. Images need it."),
-    ] = None,
-    offset: Annotated[str, option("--offset X", "Number added to the scaled values, or one per channel.")] = "0",
+    scale: Scale = None,
+    offset: Offset = "0",
     labels: Annotated[
         str | None,
         option(
@@ -144,23 +141,6 @@ def prune(
 
 def read_as(chosen: Options) -> Options:
     """Return the chosen options as arguments of `tw.quantize`; raise CompileError if a scale or offset is not a number."""
-    scale = None if chosen["scale"] is None else _numbers("--scale", chosen["scale"])
-    shapes, offset = shapes_of(chosen.pop("shape")), _numbers("--offset", chosen["offset"])
+    scale = None if chosen["scale"] is None else numbers("--scale", chosen["scale"])
+    shapes, offset = shapes_of(chosen.pop("shape")), numbers("--offset", chosen["offset"])
     return chosen | {"scale": scale, "offset": offset, "shapes": shapes}
-
-
-def _numbers(option: str, given: str) -> list[float]:
-    """Parse numbers separated by commas, which may be fractions such as 1/255; error messages name the `option`."""
-    try:
-        return [_number(part) for part in given.split(",")]
-    except (ValueError, ZeroDivisionError) as error:
-        raise ir.CompileError(f"{option} {given} is no number", "write 0.5 or 1/255, or several with commas") from error
-
-
-def _number(part: str) -> float:
-    """Parse a decimal number or a fraction; raise ValueError if it is malformed or too large."""
-    above, _, below = part.partition("/")
-    value = float(above) / float(below or 1)
-    if not abs(value) < 1e30:
-        raise ValueError(part)
-    return value

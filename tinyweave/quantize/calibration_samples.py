@@ -159,8 +159,8 @@ def open_samples(
     source = "arrays"
     if path is None:
         sources = _arrays(data, tensors)
-    elif path.is_dir():
-        sources = files = _files(path)
+    elif path.is_dir() or path.suffix.lower() in SOURCES:
+        sources = files = _files(path) if path.is_dir() else [path]
         kinds = {SOURCES.get(file.suffix.lower(), "arrays") for file in files}
         if len(kinds) > 1:
             raise CompileError(f"'{path}' holds several kinds of samples: {', '.join(sorted(kinds))}", "give one kind")

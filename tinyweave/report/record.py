@@ -354,6 +354,27 @@ def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
     }
 
 
+def outputs_record(done: api.Outputs) -> Record:
+    """Return the record of `run`: what ran, and for each sample the values of each output, and the best classes."""
+    samples: list[Record] = [
+        {
+            "name": name,
+            "outputs": [
+                {
+                    "best": [dict(zip(("class", "real", "value"), each, strict=True)) for each in done.best(number, 5, output)],
+                    "values": values.reshape(-1).tolist(),
+                }
+                for output, values in enumerate(done.values[number])
+            ],
+        }
+        for number, name in enumerate(done.names)
+    ]
+    return head(done.model, outputs=_tensors(done.model.graph, done.model.graph.outputs)) | {
+        "ran": done.place,
+        "samples": samples,
+    }
+
+
 def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Record:
     """Return one order of ops as plain values: its peak in bytes, and for each step the live tensors with their bytes."""
     steps: list[Record] = [

@@ -431,6 +431,23 @@ def show_reordering(out: Console, record: Record) -> None:
     )
 
 
+def show_outputs(out: Console, record: Record) -> None:
+    """Show the largest values of each sample and output; of an output that is a map its range."""
+    model, samples = record["model"], record["samples"]
+    heading(out, f"{model['name']}: {counted(len(samples), 'sample')}, {record['ran']}")
+    rows = list[tuple[str, ...]]()
+    for sample in samples:
+        for tensor, output in zip(model["outputs"], sample["outputs"], strict=True):
+            best = [f"{clean(each['class'], 24)} {each['real']:.4g}" for each in output["best"]]
+            values = (
+                f"{tensor['dtype']} {'x'.join(map(str, tensor['shape']))}: {min(output['values'])} to {max(output['values'])}"
+            )
+            name = [clean(tensor["name"], 26)] if len(model["outputs"]) > 1 else []
+            rows.append((clean(sample["name"], 32), *name, "   ".join(best) or values))
+    for line in hanging(rows, frozenset(), out.width - 2):
+        out.print(Text(f"  {line}"))
+
+
 def show_comparison(out: Console, record: Record) -> None:
     """Show a table of boards with the bytes left on each, then notes."""
     boards = record["compare"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..api.results import Model
 from ..ir import CompileError, Tensor
 from ..support.files import read_file
 from ..support.media import ARRAYS, by_input, check_finite, read_arrays
+from .results import Model
 
 MAX_INPUTS = 1 << 29  # bytes of samples
 WHAT_TO_DO = "give a .npy, .npz or .bin file, with fewer samples if it is too large"
