@@ -97,6 +97,8 @@ def test_a_float_file_gives_the_outputs_of_pytorch(classifier: Any, photos: Path
     found = tw.run(path, photos, scale=1 / 255, offset=-0.5)
     with torch.no_grad():
         expected = classifier(torch.from_numpy(pixels(photos)).permute(0, 3, 1, 2).float() / 255 - 0.5).numpy()
+    with pytest.raises(CompileError, match="quantise it, or leave out the device"):
+        tw.run(path, photos, "nrf52840", scale=1 / 255)
     assert found.real[0].reshape(3, 4) == pytest.approx(expected, abs=1e-6) and found.place == "numpy (float32)"
 
 

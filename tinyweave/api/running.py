@@ -122,6 +122,8 @@ def run_model(
     progress: Progress = silent,
 ) -> Outputs:
     """Run a model on samples, as `verbs.run` does; `is_float` says that it computes on float32."""
+    if is_float and device is not None:
+        raise CompileError("the model computes on float32, but only int8 becomes C", "quantise it, or leave out the device")
     names, given = _opened(model, inputs, read_as)
     if not given:
         raise CompileError("there are no samples", "give at least one")
