@@ -52,7 +52,7 @@ INSTALLS = re.compile(r"(python3 -m venv \S+( && )?)?(\S*pip install .+)?")
 # the outputs of these commands have figures that depend on a C compiler
 BUILDS = {"verify", "profile", "deploy", "compare", "guard"}
 NEEDS = {
-    "README.md": ("onnx", "PIL"),
+    **dict.fromkeys(("README.md", "DEPLOY.md"), ("onnx", "PIL")),
     "ONNX.md": ("torch", "onnx", "onnxscript"),
     "PYTORCH.md": ("torch",),
     "STREAMING.md": ("torch",),
@@ -269,7 +269,7 @@ def test_the_blocks_of_a_page_print_the_documented_output(
 ) -> None:
     for needed in NEEDS.get(page.name, ()):
         pytest.importorskip(needed, reason=f"needs {needed}: pip install {needed}")
-    if page.name == "README.md":
+    if page.name in ("README.md", "DEPLOY.md"):
         photographs()
     names: dict[str, Any] = {}
     update = request.config.getoption("--update-golden")

@@ -61,8 +61,8 @@ WORDS = """## Strategies of the search beside each other
 
 Four strategies had the same samples, limits, minutes and one processor, so each trained for as many predicted CPU seconds:
 halving and a supernet, as `tinyweave search` runs them on inputs of one given size; stage one, which chooses the input's size
-before its own supernet (images and sound); and halving among sampled networks only, without plain, linear and nearest-
-neighbour networks ("random"). Images are a fifth of CIFAR-10 (28 pixels, {cifar:g} minutes), sound is spoken digits
+before its own supernet (images and sound); and halving among sampled networks only, without plain, linear and
+nearest-neighbour networks ("random"). Images are a fifth of CIFAR-10 (28 pixels, {cifar:g} minutes), sound is spoken digits
 ({spoken:g} minutes), series are vibration of the section above ({vibration:g} minutes). Networks are int8, and within the
 limits of the first section. Intervals combine the error over the test samples (paired; samples of a machine err together)
 with the error over the seeds (Student's t, spread pooled over the strategies of a set).
