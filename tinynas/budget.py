@@ -35,6 +35,7 @@ MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 10_000, 20_000  # of e
 MIN_FINAL_STEPS = 1_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
+FOLDED_FINALISTS = 4  # with several folds: few samples make nearly equal networks of good and bad ones
 
 # CPU seconds of one training step on the reference core: a Xeon with AVX-512, one thread, PyTorch 2.13
 PER_STEP = 1.6e-3  # whatever the network: augmentation, loss, optimiser
@@ -99,15 +100,16 @@ class Budget:
         """Return the rungs of successive halving for candidates `archs`, in order of preference.
 
         There is time for MIN_STEPS (MIN_FOLDED_STEPS) steps in the first rung, of at most MOST_CANDIDATES. Rungs take about the
-        same time, up to MAX_RUNG_STEPS; the survivors of the first may be the slowest. The last has FINALISTS candidates.
+        same time, up to MAX_RUNG_STEPS; the survivors of the first may be the slowest. The last has FINALISTS candidates; with
+        several folds and enough time it has FOLDED_FINALISTS.
         """
         seconds = self.share("halving") * self.workers / self.folds
-        least = MIN_STEPS if self.folds == 1 else MIN_FOLDED_STEPS
+        least, last = (MIN_STEPS, FINALISTS) if self.folds == 1 else (MIN_FOLDED_STEPS, FOLDED_FINALISTS)
         steps = list(map(self.step, archs))
         for first in range(min(MOST_CANDIDATES, len(archs)), FINALISTS, -1):
             counts = [first]
-            while counts[-1] > FINALISTS:
-                counts.append(max(FINALISTS, ceil(counts[-1] * KEPT)))
+            while counts[-1] > last:
+                counts.append(max(last, ceil(counts[-1] * KEPT)))
             each = seconds / len(counts)
             if each >= least * sum(steps[:first]):
                 took = [sum(steps[:first]), *(count * max(steps[:first]) for count in counts[1:])]
