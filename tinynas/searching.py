@@ -266,8 +266,14 @@ def _plain_networks(this: _Search, budget: Budget) -> tuple[list[tuple[Arch, Cos
     this.progress("choosing the first networks", 0, 1)
     build, (family, *more) = _builder(target, this.folder), families_of(space)
     first = first_network(space, target, classes, is_trainable, family, fits=lambda arch: build(arch).fit)
-    others = this.workers.each(first_network, [(space, target, classes, is_trainable, each) for each in more])
+    fitting = partial(first_network, fits=partial(_fits_as_built, target))
+    others = this.workers.each(fitting, [(space, target, classes, is_trainable, each) for each in more])
     return [each for each in (first, *others) if each is not None], is_trainable
+
+
+def _fits_as_built(target: Target, arch: Arch) -> bool:
+    """Return whether a network fits when it is built; the build is cached."""
+    return built_costs(arch, target).fit
 
 
 def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: Sequence[Arch]) -> dict[str, Any]:
