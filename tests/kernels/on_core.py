@@ -30,7 +30,15 @@ from tinyweave.kernels.table import BY_NAME, sources
 from tinyweave.simulate import emulated
 
 # by the instruction set of a kernel
-CORES = {"scalar": "rv32imc", "rv32m": "rv32imc", "dsp": "cortex-m4", "m7": "cortex-m7", "mve": "cortex-m55"}
+CORES = {
+    "scalar": "rv32imc",
+    "registers": "cortex-m3",
+    "m3": "cortex-m3",
+    "dsp": "cortex-m4",
+    "m7": "cortex-m7",
+    "mve": "cortex-m55",
+}
+PLAIN = {"registers": CORES["scalar"]}  # a core that runs the plain C of kernels in assembly
 SMALL, IN_TURN = "cortex-m0plus", ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")
 VECTORS = CORES["mve"]
 DRAWN = variant_pairs.DRAWN | copy_trials.DRAWN
@@ -210,7 +218,7 @@ def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.n
 
 def kernels_of(core: str) -> list[str]:
     """Return the kernels that `compare` runs on a core."""
-    own = [name for name in variant_pairs.DRAWN if CORES.get(BY_NAME[name].isa) == core]
+    own = [name for name in variant_pairs.DRAWN if core in (CORES.get(isa := BY_NAME[name].isa), PLAIN.get(isa))]
     return [*own, *(IN_TURN if core == SMALL else copy_trials.DRAWN if core == VECTORS else ())]
 
 

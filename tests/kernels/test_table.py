@@ -38,7 +38,7 @@ def test_a_core_gets_its_own_kernels() -> None:
     portable, scalar, dsp, two_at_once, vectors = (
         f"tw_conv_2d_s8{suffix}" for suffix in ("", "_scalar", "_dsp", "_m7", "_mve")
     )
-    assert list(names.values()) == [portable, portable, scalar, dsp, dsp, two_at_once, vectors, vectors]
+    assert list(names.values()) == [portable, scalar, scalar, dsp, dsp, two_at_once, vectors, vectors]
 
 
 def test_pads_of_int16_zeros_use_memset_and_other_int16_values_are_refused() -> None:
@@ -126,7 +126,7 @@ def test_predicted_flash_of_weight_streams_equals_the_emitted_words() -> None:
         graph, op = case.graph, case.graph.ops[0]
         asked = [
             variant_for(graph, op, core, **({which: True} if which else {}))
-            for core, which in product(("cortex-m4", "cortex-m7"), ("", "lean", "copying"))
+            for core, which in product(("cortex-m3", "cortex-m4", "cortex-m7"), ("", "lean", "copying"))
         ]
         if graph.input(op, 1).dtype == "int8":
             asked += [row for row in (BY_NAME[name] for name in SLOWER) if op.kind in row.kinds and meets(graph, op, row)]

@@ -44,7 +44,7 @@ RINGS_EVERY = 8
 MOST_ROWS = 13  # of windows drawn for the dense kernel without scratch
 STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
-SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
+SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar", EIGHTS := "tw_depthwise_conv_2d_s8_m3")
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = tuple(f"tw_{kind}_s8_{isa}" for kind in ("gru", "simple_rnn") for isa in ("dsp", "mve"))
 LSTM = ("tw_unidirectional_sequence_lstm_s8_dsp", "tw_unidirectional_sequence_lstm_s8_mve")
@@ -231,8 +231,9 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     """Return a pair of trials for cores without DSP: sums may wrap, the bias may be missing."""
     is_depthwise, room = "depthwise" in kernel, 9 if rng.integers(4) else 40
     depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
-    units, chosen = depth if is_depthwise else int(rng.integers(scalar.FILTERS, 28)), dict[str, Any]()
-    if is_depthwise:
+    depth = max(depth, scalar.CHANNELS) if kernel == EIGHTS else depth
+    units, chosen = depth if is_depthwise else int(rng.integers(1, 28)), dict[str, Any]()
+    if is_depthwise and (kernel != EIGHTS or rng.integers(2)):
         chosen = {"kernel": (scalar.SIDE,) * 2, "stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES)))}
     elif rng.integers(3) == 0:
         chosen = {"kernel": (1, 1)}
@@ -242,14 +243,22 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     products *= 1 if is_depthwise else depth
     filters, bias = weights(rng, (units, products)), rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(products**0.5 * 5000), most), units, 1)
+    multiplier = multiplier if kernel == SCALAR[1] else np.maximum(multiplier, 1 << 30)
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "multiplier": multiplier, "shift": shift}
     tables |= {"bias": bias} if rng.integers(8) else {}
     shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    params = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
-    source, names = inputs(rng, ring_views.operand(rng, inside, reads)), (PORTABLE[is_depthwise], kernel)
-    portable, fast = (Trial([Call(n, params, (0,))], [source], shapes["out"], tuple(tables.values())) for n in names)
-    return portable, fast
+    plain = fast = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
+    words = np.zeros(0, np.uint32)
+    if kernel != SCALAR[1]:
+        flat, factors, shifts, offset = (x.astype(np.int64) for x in (filters, multiplier, shift, tables.get("bias", 0 * bias)))
+        given = dense.Filters(flat, offset - quantised["in_zero"] * flat.sum(axis=1), factors, shifts)
+        words = (scalar.eights if is_depthwise else scalar.stream)(given)
+        bare = ring_calls.build("tw_conv_shape", **geometry, **shapes, **quantised)
+        fast = ring_calls.build("tw_conv_scalar", conv=bare, stream=words)
+    source, calls = inputs(rng, ring_views.operand(rng, inside, reads)), ((PORTABLE[is_depthwise], plain), (kernel, fast))
+    portable, own = (Trial([Call(*c, (0,))], [source], shapes["out"], (*tables.values(), words)) for c in calls)
+    return portable, own
 
 
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:

@@ -214,24 +214,25 @@ def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> d
 
 
 @of_windows
-def channels(graph: Graph, op: Op, lowest: Numbers, *, at_once: int) -> Steps:
+def channels(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, overlapping: bool = False) -> Steps:
     """List the reads and writes of pools and depthwise convolutions: a step computes `at_once` channels of an output pixel.
 
     A step reads only the input channels that its output channels depend on. `lowest` is the index of the first input pixel in
-    the window of each output pixel.
+    the window of each output pixel. `overlapping`: the last step of a pixel computes the last `at_once` channels, some again.
     """
-    return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once)
+    return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once, overlapping=overlapping)
 
 
-def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps:
+def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int, *, overlapping: bool = False) -> Steps:
     """Return the steps of a kernel that reads a window's channels for `at_once` output channels of a pixel, then writes these.
 
     `lowest` has one entry per output pixel: the index of the first input pixel in its window.
     """
     depth, units = x.shape[3], out.shape[3]
     begins = np.arange(0, units, at_once)
-    if depth == units and len(begins) > 3:  # reads and writes advance alike between the first channels and the last
-        begins = begins[[0, 1, -1]]
+    if depth == units and len(begins) > 4:  # reads and writes advance alike between the first channels and the last
+        begins = begins[[0, 1, -2, -1]]
+    begins = np.minimum(begins, units - at_once) if overlapping else begins
     reads = lowest[:, None] * x.pixel_bytes + begins // (units // depth) * itemsize(x.dtype)
     writes = np.arange(len(lowest))[:, None] * out.pixel_bytes + np.minimum(begins + at_once, units) * itemsize(out.dtype)
     return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())

@@ -31,7 +31,8 @@ RESCALE_BYTES = 5  # a multiplier (int32) and a shift (int8) per output channel
 Isa = Literal[
     "",  # portable C
     "scalar",  # plain C for cores with a multiplier; on cores with DSP for layers that their own kernels do not suit
-    "rv32m",  # plain C for RISC-V, which has more registers than a Cortex-M
+    "registers",  # loops that keep eight sums in registers, for cores without DSP: RISC-V, and Cortex-M3 (in assembly)
+    "m3",  # Thumb-2 without DSP, in assembly
     "dsp",  # the Arm DSP extension
     "m7",  # the Arm DSP extension, scheduled for the two pipelines of a Cortex-M7
     "mve",  # the Arm MVE extension (Helium)
@@ -41,8 +42,10 @@ SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "corte
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have the DSP extension, too
 M7 = ("cortex-m7",)
+M3 = ("cortex-m3",)
 DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel in both forms, in the order tried: faster first
-CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
+CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "registers": (*RV32M, *M3), "m3": M3}
+CORES_WITH |= {"dsp": DSP, "m7": M7, "mve": MVE}
 
 ASKED_FOR = ("flash_heavy", "lean", "copying", "compact")  # fields that mark kernels that run only if the planner asks for them
 

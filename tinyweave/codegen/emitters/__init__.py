@@ -17,6 +17,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_conv_offset": weighted.emit_conv,
     "tw_conv_s16": weighted.emit_conv,
     "tw_conv_dsp": weighted.emit_streamed_conv,
+    "tw_conv_scalar": weighted.emit_conv_scalar,
     "tw_conv_mve": weighted.emit_conv_mve,
     "tw_conv_lean_dsp": weighted.emit_lean,
     "tw_depthwise_lean_dsp": weighted.emit_lean,

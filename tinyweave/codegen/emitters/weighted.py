@@ -90,6 +90,12 @@ def emit_streamed_conv(layer: Layer) -> Code:
     return image_code(layer, *streamed_members(layer, depthwise.whole(layer.graph, layer.op)), note=window_note(layer))
 
 
+def emit_conv_scalar(layer: Layer) -> Code:
+    """Emit the C of a convolution whose parameter struct has no more than its sizes and a weight stream."""
+    sizes, streamed = streamed_members(layer, depthwise.whole(layer.graph, layer.op))
+    return image_code(layer, sizes, {"stream": streamed["stream"]}, note=window_note(layer))
+
+
 def emit_conv_mve(layer: Layer) -> Code:
     """Emit the C of a convolution for the MVE kernel, whose parameters also say how many windows it computes at once."""
     graph, op = layer.graph, layer.op

@@ -87,6 +87,15 @@ ROWS: tuple[Variant, ...] = (
         weights=packed_by_tap,
         timed_as="tw_depthwise_conv_2d_s8",
     ),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_m3",
+        params="tw_conv_scalar",
+        isa="m3",
+        applies=scalar.EIGHTS,
+        flash=scalar.flash_of_eights,
+        stream=dense.of_filters(scalar.eights),
+        layout="tw_conv_scalar.h",
+    ),
     by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE),
     by_taps("tw_depthwise_conv_2d_s8", applies=COMPACT),
 )

@@ -121,7 +121,7 @@ static void finish(const tw_conv *p, int32_t channel, const uint32_t *sums, int3
 
 void tw_depthwise_3x3_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
 {
-    const tw_span within = tw_within(p, range);
+    const tw_span within = tw_within(&p->shape, range);
     uint32_t sums[TW_DEPTHWISE_RUN];
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const tw_span rows = tw_inside(y * p->shape.stride.h - p->shape.pad.h, SIDE, 1, p->shape.in.h);
