@@ -34,6 +34,8 @@ COMPILERS = {
     "clang": ("clang",),
     "zig": ZIG,
     "arm m0": ("arm-none-eabi-gcc", "-mcpu=cortex-m0", *THUMB),
+    "arm m3": ("arm-none-eabi-gcc", "-mcpu=cortex-m3", *THUMB),
+    "zig m3": (*ZIG, "-target", "thumb-freestanding-eabi", "-mcpu=cortex_m3", *THUMB, *BARE) if ZIG else (),
     "arm m4": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", *THUMB),
     "zig m4": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", *THUMB, *BARE) if ZIG else (),
     "arm m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mfpu=auto", "-mfloat-abi=hard", *THUMB),
@@ -83,9 +85,10 @@ def test_kernels_compile_without_warnings(name: str, tmp_path: Path) -> None:
     run([*command, *c99(command[0]), *INCLUDE, *how, PLAIN, *files], cwd=tmp_path)
 
 
-def test_assembly_compiles_without_optimisation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["arm m3", "arm m4"])
+def test_assembly_compiles_without_optimisation(name: str, tmp_path: Path) -> None:
     """A debug build keeps fewer registers free for asm statements."""
-    command = compiler("arm m4")
+    command = compiler(name)
     run([*command, *c99(command[0]), *INCLUDE, "-O0", "-c", PLAIN, *filter(is_for_some_cores, C_FILES)], cwd=tmp_path)
 
 

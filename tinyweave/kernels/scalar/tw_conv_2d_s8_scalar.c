@@ -27,14 +27,15 @@ typedef struct {
 
 #if defined(__ARM_ARCH_7M__) && defined(__GNUC__)
 
-/* One input, in r3, of the first window and one, in r12, of the second times four filters: 14 instructions of four bytes. */
-#define WEIGHT(sum, other) "ldrsb.w lr, [r2], #1\n mla " sum ", r3, lr, " sum "\n mla " other ", r12, lr, " other "\n"
+/* One input, in r3, of the first window and one, in r12, of the second times four filters: 14 instructions of four bytes. They
+ * have no spaces, because C99 limits strings to 4,095 characters. */
+#define WEIGHT(sum, other) "ldrsb.w lr,[r2],#1\nmla " sum ",r3,lr," sum "\nmla " other ",r12,lr," other "\n"
 #define TWO                                    \
     "ldrsb.w r3, [r0], #1\n"                   \
     "ldrsb.w r12, [r1], #1\n"                  \
     WEIGHT("r4", "r8") WEIGHT("r5", "r9") WEIGHT("r6", "r10") WEIGHT("r7", "r11")
 /* The same of one window: 9 instructions. */
-#define ONLY(sum) "ldrsb.w lr, [r2], #1\n mla " sum ", r3, lr, " sum "\n"
+#define ONLY(sum) "ldrsb.w lr,[r2],#1\nmla " sum ",r3,lr," sum "\n"
 #define ONE "ldrsb.w r3, [r0], #1\n" ONLY("r4") ONLY("r5") ONLY("r6") ONLY("r7")
 /* Where the loop of a row is entered, in bytes from label 1: in the first round so that the row ends with a round. The loop of
  * two windows follows that of one. */

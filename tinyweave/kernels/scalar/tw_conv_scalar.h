@@ -50,7 +50,7 @@ static inline int32_t tw_rescale_down(int32_t x, uint32_t twice, int32_t less)
 #if defined(__ARM_ARCH_7M__) && defined(__GNUC__)
 /* The same in assembly, then the zero point added and saturated to int8. r12: twice as int32, so the sum is added to the high
  * word; r0: less; r3: zero point. Clobbers r1 and lr. */
-#define TW_RESCALED(sum)                          \
+#define TW_RESCALED(sum)                       \
     "smull lr, r1, " sum ", r12\n"             \
     "add r1, r1, " sum "\n"                    \
     "add.w r1, r1, lr, lsr #31\n"              \
