@@ -13,9 +13,10 @@ from cli.running import PROMISED, bad, lookup, run, sample_files
 
 from tinyweave import api
 from tinyweave.api import runs
-from tinyweave.devices import all_devices
+from tinyweave.devices import all_devices, find
 from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.kernels.table import foreign
 from tinyweave.report.schema import faults
 
 
@@ -66,6 +67,13 @@ def test_deploy_reports_the_measured_excess(capsys, chain, tmp_path, emulator):
     printed = capsys.readouterr().out
     assert "does not fit" in printed and printed.count("B too many") == 2 and "peak:" in printed
     assert "does not fit" in (tmp_path / "net" / "report.md").read_text()
+
+
+@pytest.mark.emulator
+def test_boards_are_compared_by_kernels_that_their_cores_run(emulator: None) -> None:
+    model = api.load(Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite")
+    esp32, stm32 = api.compare_boards(model, api.request_of(api.PlanOptions()), [find("esp32"), find("stm32f103")])
+    assert not foreign(esp32.plan.variants, "xtensa-lx6") and foreign(stm32.plan.variants, "xtensa-lx6")
 
 
 @pytest.mark.emulator

@@ -15,6 +15,7 @@ from .. import planning
 from ..devices import Device, all_devices
 from ..kernels.layer_cycles import cost_model_core
 from ..kernels.table import foreign
+from ..kernels.variant import CORES_WITH
 from ..planning import Limits, Plan, Progress, Request
 from ..simulate import compare, emulated, target
 from ..simulate.compare import Verification
@@ -114,7 +115,7 @@ def compare_boards(
     The request's core is replaced by each board's.
     """
     boards = all_devices() if devices is None else devices
-    like = {device.core: cost_model_core(device.core) for device in boards}
+    like = {device.core: _planned_like(device.core) for device in boards}
     planned = {core: make_plan(model, replace(request, core=core)) for core in dict.fromkeys(like.values())}
     plans = {core: planned[other] for core, other in like.items()}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
@@ -125,6 +126,12 @@ def compare_boards(
                 progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
             profiles[run] = profile_plan(model, plans[device.core], run[1], sample, by_step=False)
     return [Fit(device, plans[device.core], profiles[runs[device]]) for device in boards]
+
+
+def _planned_like(core: str) -> str:
+    """Return the core whose constants estimate cycles on `core` if it runs the same kernels, else `core` itself."""
+    other = cost_model_core(core)
+    return other if all((core in cores) == (other in cores) for cores in CORES_WITH.values()) else core
 
 
 def _waits(core: str, device: Device | None) -> int | None:
