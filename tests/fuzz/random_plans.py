@@ -40,7 +40,7 @@ from tinyweave.support import toolchain
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=undefined")
 GUARD = 256
 # cores whose kernels plans have; on the host plain C replaces their instructions
-CORES = ("", "", "cortex-m4", "cortex-m7", "cortex-m55", "rv32imc")
+CORES = ("", "", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55", "rv32imc")
 PLANS = 4  # number of plans per network
 SAMPLES = 2
 
