@@ -75,9 +75,9 @@ LEAD = """# Evidence for the search
 The first part of this page compares networks that `tinyweave search` finds on small data sets, by successive halving, with
 simple classifiers and with networks written by hand. The second part repeats experiments of the [MCUNet thesis](PAPERS.md)
 with smaller data and shorter trainings: evolution with a supernet, other inference engines, scaled networks, and other search
-spaces. `bench/tinynas/evidence_page.py` generates this page from the files `small_sets.jsonl`, `by_hand.jsonl`,
-`strategies.jsonl` and `evidence.jsonl` in its folder, which hold every measurement of this page. [Find a network](SEARCH.md)
-describes the search, and [How the search works](TINYNAS.md) its terms.
+spaces. `bench/tinynas/evidence_page.py` generates this page from the files `small_sets.jsonl`, `by_hand.jsonl` and
+`evidence.jsonl` in its folder, which hold every measurement of this page. [Find a network](SEARCH.md) describes the search,
+and [How the search works](TINYNAS.md) its terms.
 
 In short:
 
