@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, starmap
 from math import prod
 from typing import NamedTuple
 
@@ -195,17 +195,17 @@ class PlainSize(NamedTuple):
 
 
 def plain_sizes(space: SearchSpace) -> Iterator[PlainSize]:
-    """Yield the sizes of plain networks to try.
+    """Return the sizes of plain networks to try.
 
     Signals are short: most of their networks are deeper than they need to be, and a first convolution as wide as the groups
     takes much of the time. So their widths have steps of a quarter, and the first convolution may have half of its channels.
     """
-    if not is_of_signals(space):
-        yield from map(PlainSize, *zip(*product(space.widths, (1, 2, 3)), strict=True))
-        return
-    quarters = range(round(4 * min(space.widths)), round(4 * max(space.widths)) + 1)
-    for quarter, depth, stem in product(quarters, (1, 2, 3), (1.0, 0.5)):
-        yield PlainSize(quarter / 4, depth, stem)
+    widths: tuple[float, ...] = space.widths
+    stems: tuple[float, ...] = (1.0,)
+    if is_of_signals(space):
+        quarters = range(round(4 * min(space.widths)), round(4 * max(space.widths)) + 1)
+        widths, stems = tuple(quarter / 4 for quarter in quarters), (1.0, 0.5)
+    return starmap(PlainSize, product(widths, (1, 2, 3), stems))
 
 
 def plain_network(space: SearchSpace, size: PlainSize, classes: int, family: Family = PLAIN) -> Arch:

@@ -76,7 +76,10 @@ Device = Annotated[
 ]
 Scale = Annotated[
     str | None,
-    option("--scale X", "Factor of the samples' values: 1/255, or one per channel, 0.02,0.02,0.03. Images need it."),
+    option(
+        "--scale X",
+        "Factor of the samples' values: 1/255, or one per channel, 0.02,0.02,0.03. To quantise with images it is necessary.",
+    ),
 ]
 Offset = Annotated[str, option("--offset X", "Number added to the scaled values, or one per channel.")]
 Samples = Annotated[
