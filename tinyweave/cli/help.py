@@ -26,7 +26,7 @@ GROUPS = {
     "Look": "run plan profile verify report compare devices",
     "Ship": "compile export",
     "Make": "quantize prune reorder",
-    "Watch": "guard cache",
+    "Watch": "guard doctor cache",
 }
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -44,8 +45,13 @@ def _source(extra: str) -> str:
         return shlex.quote(f"{_nearest(local)}[{extra}]")
     if url and not local:
         return shlex.quote(f"tinyweave[{extra}] @ {url}")
-    requirements = [re.split(r"\s*;\s*", text) for text in installed.requires or ()]
-    return " ".join(shlex.quote(package) for package, *marker in requirements if f'extra == "{extra}"' in marker)
+    return " ".join(map(shlex.quote, required(extra, installed.requires or ())))
+
+
+def required(extra: str, requirements: Iterable[str]) -> list[str]:
+    """Return the packages, such as "onnx<2,>=1.17", that an extra needs, given the requirements of a distribution."""
+    parts = (re.split(r"\s*;\s*", text) for text in requirements)
+    return [package for package, *marker in parts if f"extra == '{extra}'" in "".join(marker).replace('"', "'")]
 
 
 def _nearest(path: Path) -> str:

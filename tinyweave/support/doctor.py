@@ -1,0 +1,74 @@
+"""Find what tinyweave can use on this machine: compilers, emulators, optional packages. In: nothing. Out: a Finding of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import NamedTuple
+
+from ..ir import CompileError
+from .installing import install, required
+from .toolchain import Toolchain, arm, host, riscv, which
+
+PURPOSES = {  # an extra of pyproject.toml -> what needs it
+    "verify": "running C on an emulated core, and comparing with LiteRT",
+    "onnx": "reading .onnx files",
+    "torch": "reading .pt2 files, quantising and training PyTorch modules",
+    "images": "reading pictures as samples",
+    "report": "writing figures as .png and .pdf files",
+    "explore": "the explorer and the lesson in a browser",
+    "search": "searching and training networks",
+    "parquet": "reading data sets in .parquet files",
+    "ray": "searching on several machines",
+    "tensorboard": "following a training in TensorBoard",
+}
+COMPILERS: Mapping[str, tuple[Callable[[], Toolchain], str]] = {  # what is compiled for -> its compiler, what needs it
+    "this machine": (host, "running C here: without it, `verify` has only the emulated core and `run` computes in numpy"),
+    "Cortex-M": (arm, "building for Cortex-M, and so `deploy`, `profile` and `compare`"),
+    "RISC-V": (riscv, "building for RISC-V boards"),
+}
+
+
+class Finding(NamedTuple):
+    """A tool, or the packages of an extra of pyproject.toml."""
+
+    part: str  # "compiler", "emulator" or "packages"
+    name: str
+    found: str  # name and version of what was found; "" if something is missing
+    purpose: str  # what needs it
+    remedy: str = ""  # how to get what is missing
+
+    def __str__(self) -> str:
+        """Return what was found, or what is missing, what needs it and how to install it."""
+        return self.found or f"missing, and necessary for {self.purpose}; {self.remedy}"
+
+
+def findings() -> list[Finding]:
+    """Return what was found and what is missing."""
+    qemu = which("qemu-system-arm") or ""
+    remedy = "" if qemu else "install QEMU for Arm (version 7 or later)"
+    return [
+        *(_compiler(name, *each) for name, each in COMPILERS.items()),
+        Finding("emulator", "QEMU", qemu, "running C on an emulated Cortex-M55", remedy),
+        *(_packages(extra, purpose) for extra, purpose in PURPOSES.items()),
+    ]
+
+
+def _compiler(name: str, find: Callable[[], Toolchain], purpose: str) -> Finding:
+    try:
+        return Finding("compiler", name, find().version, purpose)
+    except CompileError as error:
+        return Finding("compiler", name, "", purpose, error.what_to_do)
+
+
+def _packages(extra: str, purpose: str) -> Finding:
+    """Return the versions of the packages of an extra, or the command that installs it if one of them is missing."""
+    found = list[str]()
+    for requirement in required(extra, requires("tinyweave") or ()):
+        package = re.split(r"[^\w.-]", requirement)[0]
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            return Finding("packages", extra, "", purpose, install(extra))
+    return Finding("packages", extra, ", ".join(found), purpose)
