@@ -11,7 +11,7 @@ import pytest
 
 import tinyweave as tw
 from tinyweave import api
-from tinyweave.api.options import CodeChanges, PlanChanges, PlanOptions
+from tinyweave.api.options import CodeChanges, ExportChanges, PlanChanges, PlanOptions
 from tinyweave.api.python_words import arguments, python_words, with_python_words
 from tinyweave.cli import main
 
@@ -110,7 +110,7 @@ def test_samples_for_a_module_imported_with_a_batch_name_the_batch() -> None:
 
 
 def test_help_shows_each_option_with_its_type() -> None:
-    for verb, kind in ((tw.plan, PlanChanges), (tw.deploy, CodeChanges), (tw.export, CodeChanges), (tw.verify, PlanChanges)):
+    for verb, kind in ((tw.plan, PlanChanges), (tw.deploy, CodeChanges), (tw.export, ExportChanges), (tw.verify, PlanChanges)):
         shown = inspect.signature(verb).parameters
         assert {name: each.__forward_arg__ for name, each in kind.__annotations__.items()}.items() <= {
             name: parameter.annotation for name, parameter in shown.items()

@@ -35,6 +35,7 @@ class PackageOptions:
     options: str = ""
     commands: Sequence[str] = ()
     inputs: Sequence[Sequence[np.ndarray]] = ()
+    arrays: Sequence[str] = ()
 
 
 def package(
@@ -60,12 +61,15 @@ def package(
         for model, plan, command in zip(models, plans, options.commands or [""] * len(models), strict=True)
     ]
     packaged = [
-        PackagedModel(plan, emitted, model.path.name, _trials(model, options.inputs[:EXAMPLES] if index == 0 else ()))
+        PackagedModel(
+            plan, emitted, model.path.name, _trials(model, options.inputs[:EXAMPLES] if index == 0 else ()), model.file
+        )
         for index, (model, plan, emitted) in enumerate(zip(models, plans, sources, strict=True))
     ]
     core = device.core if device else DEFAULT_CORE
     files = merge_files(sources)
-    return Package(name, version, tuple(packaged), files, core, device, options.command, options.options)
+    words = options.command, options.options
+    return Package(name, version, tuple(packaged), files, core, device, *words, arrays=options.arrays)
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:

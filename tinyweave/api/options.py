@@ -94,6 +94,17 @@ class CodeChanges(PlanChanges, total=False):
     progress: Progress | None
 
 
+class ExportChanges(CodeChanges, total=False):
+    """Options of `export`, as keyword arguments, with those of CodeChanges.
+
+    Attributes:
+        array: for the format "tflm", the name of the array that holds each model's .tflite file in the firmware. A file that
+            defines it anew, without the weights, is written for each.
+    """
+
+    array: Sequence[str]
+
+
 DEFAULTS = {**asdict(PlanOptions()), "io": "model", "layout": "model"}
 DEFAULTS |= {"kernel_prefix": "", "samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
 

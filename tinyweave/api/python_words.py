@@ -20,11 +20,11 @@ NUMBER = re.compile(r"[-+\d./e]+")
 
 
 def arguments() -> frozenset[str]:
-    """Return the names of the arguments of all verbs, and of the planner's options."""
+    """Return the names of the arguments of all verbs, and of their options."""
     from . import verbs
 
     found = [each for name, each in vars(verbs).items() if isinstance(each, FunctionType) and not name.startswith("_")]
-    return frozenset(options.PlanOptions.__dataclass_fields__).union(*(signature(each).parameters for each in found))
+    return frozenset(options.ExportChanges.__annotations__).union(*(signature(each).parameters for each in found))
 
 
 def with_python_words(value: Any) -> Any:

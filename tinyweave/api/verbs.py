@@ -29,6 +29,7 @@ from .options import (
     SAMPLES,
     SEED,
     CodeChanges,
+    ExportChanges,
     PlanChanges,
     PlanOptions,
     command_line,
@@ -196,7 +197,7 @@ def export(
     package: str | None = None,
     package_version: str = PACKAGE_VERSION,
     inputs: Sequence[Sample] = (),
-    **changes: Unpack[CodeChanges],
+    **changes: Unpack[ExportChanges],
 ) -> Emission:
     """Write models as a project or library of another build system.
 
@@ -205,12 +206,12 @@ def export(
         device: a device or its name, as for `plan`.
         options: options of the planner, for all models.
         out: the folder, created if necessary; None is out/PACKAGE_FORMAT.
-        format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube" or "riot".
+        format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube", "riot" or "tflm".
         package: name of the package; None takes the model's name. Several models need it.
         package_version: version of the package, three numbers.
         inputs: samples of the first model that the package's example program runs, at most 10. Without them, and for the other
             models, a random sample is run.
-        changes: as for `compile`.
+        changes: as for `compile`, and `array` of ExportChanges.
 
     Returns:
         The written files, models and plans.
@@ -219,6 +220,7 @@ def export(
         CompileError: the format is unknown, a name is not valid, an op has no kernel, or an option is wrong.
     """
     api.check_format(format)
+    arrays = changes.pop("array", ())
     target, (code, typed, progress, more) = device_of(device), divided(changes)
     written_to = None if out is None else output_folder(out)
     ready = [_planned(model, target, options, more, progress=progress) for model in _several(models)]
@@ -227,18 +229,18 @@ def export(
     words = {"device": device if isinstance(device, str) else device and device.name, **asdict(changed(options, more))}
     if typed is not None:
         command = command_line("export", [model.path for model in loaded], typed)
-        one = {name: typed[name] for name in typed if name not in ("format", "inputs", "package", "package_version")}
+        one = {name: typed[name] for name in typed if name not in ("array", "format", "inputs", "package", "package_version")}
         each = [command_line("compile", [model.path], one) for model in loaded]
         words = {name: one[name] for name in one if name not in ("source", "pixels", "name", "kernel_prefix")}
         words["device"] = words["device"] and Path(words["device"]).name
     planned_with = " ".join(map(quoted, option_words(words)))
-    about = api.PackageOptions(package, package_version, command, planned_with, each, list(map(arrays_of, inputs)))
+    about = api.PackageOptions(package, package_version, command, planned_with, each, list(map(arrays_of, inputs)), arrays)
     made = api.package(loaded, plans, target, about, code)
     files = api.export_files(made, format)
     written_to = written_to or Path("out") / f"{made.name}_{format.replace('-', '_')}"
     with generated_folder(written_to, command if typed else "", api.origins(loaded), is_nested=True) as written:
         write_below(written.scratch, files)
-    own = tuple(written_to / name for name in files if name.rpartition("/")[2] not in made.files)
+    own = tuple(written_to / name for name in files if name.rpartition("/")[2] not in made.files and "/tensorflow/" not in name)
     return Emission(loaded, plans, written_to, tuple(written_to / name for name in files), own, written, made)
 
 

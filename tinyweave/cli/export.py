@@ -14,7 +14,7 @@ from .commands import app
 from .modules import api, sample_files, text
 from .options import SHARED, Inputs, Json, Options, Out, code_options, of_code, option, with_options
 
-FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no formats
+FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube, riot or tflm"  # `--help` imports no formats
 
 
 @app.command()
@@ -29,6 +29,14 @@ def export(
     inputs: Inputs = None,
     package: Annotated[str | None, option("--package ID", "Name of the package; by default the model's name.")] = None,
     package_version: Annotated[str, option("--package-version X.Y.Z", "Version of the package.")] = PACKAGE_VERSION,
+    array: Annotated[
+        list[str] | None,
+        option(
+            "--array NAME",
+            "With tflm: name of the array in your firmware that holds the .tflite file. The array is written anew, without "
+            "the weights. Give it once per model.",
+        ),
+    ] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -41,7 +49,7 @@ def export(
     """
     targets = steps.targets_of(models, chosen)
     arrays = sample_files.read_inputs(inputs, targets[0].model)
-    about: dict[str, Any] = {"format": form, "package": package, "package_version": package_version}
+    about: dict[str, Any] = {"format": form, "package": package, "package_version": package_version, "array": array or []}
     with steps.progress_bar() as report:
         done = api.export(
             [target.model for target in targets],

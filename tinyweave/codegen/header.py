@@ -58,17 +58,17 @@ def banner(file: str, origin: Origin) -> list[str]:
 def type_text(tensor: Tensor) -> str:
     """Return a tensor's type, shape and quantisation as text, such as "int8 [1, 10], real = scale * (q - zero_point)"."""
     text = f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
-    return f"{text}, real = scale * (q - zero_point)" if _is_quantised(tensor) else text
+    return f"{text}, real = scale * (q - zero_point)" if has_scale(tensor) else text
 
 
-def _is_quantised(tensor: Tensor) -> bool:
+def has_scale(tensor: Tensor) -> bool:
     """Return whether a tensor has one scale and zero point, which macros can state."""
     return tensor.quant is not None and not tensor.quant.per_channel and tensor.dtype != "float32"
 
 
 def _converts(tensor: Tensor) -> bool:
     """Return whether conversion functions are emitted for a network input or output."""
-    return _is_quantised(tensor) and tensor.dtype in CONVERTED
+    return has_scale(tensor) and tensor.dtype in CONVERTED
 
 
 def survives(plan: Plan, name: str) -> bool:
@@ -229,7 +229,7 @@ def _tensor_lines(plan: Plan, macro: str, tensor: Tensor, end: str, by_rows: boo
     ]
     if by_rows:
         lines.append(f"#define {macro}_ROW_BYTES {row_bytes(tensor)}")
-    if _is_quantised(tensor):
+    if has_scale(tensor):
         lines.append(f"#define {macro}_SCALE {c.float_literal(tensor.scale)}")
         lines.append(f"#define {macro}_ZERO_POINT ({tensor.zero_point})")
     return lines

@@ -14,6 +14,7 @@ from .package import Files, Package, filled
 from .platformio import platformio
 from .riot import riot
 from .stm32cube import stm32cube
+from .tflm import tflm
 from .zephyr import zephyr
 
 FORMATS: Mapping[str, Callable[[Package], Files]] = {
@@ -25,6 +26,7 @@ FORMATS: Mapping[str, Callable[[Package], Files]] = {
     "cmsis-pack": cmsis_pack,
     "stm32cube": stm32cube,
     "riot": riot,
+    "tflm": tflm,
 }
 
 
@@ -42,6 +44,8 @@ def export_files(package: Package, name: str) -> Files:
     check_format(name)
     if package.program and name != "cmake":
         raise CompileError(f"the format '{name}' has no program of its own", "give cmake")
+    if package.arrays and name != "tflm":
+        raise CompileError(f"the format '{name}' writes no array of the model's file", "leave out --array, or give tflm")
     own = {**example_files(package), **profile_files(package), "main.c": ""}
     if clash := sorted(set(own) & set(package.files)):
         raise CompileError(f"a model of '{package.name}' has a file {clash[0]}, as the example has", "give another --package")

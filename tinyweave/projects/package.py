@@ -36,12 +36,16 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class PackagedModel:
-    """A model of a package: its C in `source`, and samples for the example program, with correct outputs, in `trials`."""
+    """A model of a package: its C in `source`, and samples for the example program, with correct outputs, in `trials`.
+
+    `file` is the name of the model file, `contents` its bytes as .tflite.
+    """
 
     plan: Plan
     source: Source
     file: str
     trials: tuple[Trial, ...]
+    contents: bytes = b""
 
     @property
     def name(self) -> str:
@@ -56,6 +60,7 @@ class Package:
     `name` is a lower-case C identifier, `version` has three numbers. `files` is the C of all models by name, with one copy of
     each kernel. `device` is None if only the core is known. `command` writes the same package again; `options` are of planner
     and device, as typed. `program` has C files with a `main`, which replace the example program; empty to keep it.
+    `arrays` names the array of each model's file in firmware, for the format tflm; empty to write none.
     """
 
     name: str
@@ -67,6 +72,7 @@ class Package:
     command: str
     options: str
     program: Mapping[str, str] = field(default_factory=dict)
+    arrays: Sequence[str] = ()
 
     @property
     def target(self) -> str:

@@ -1,0 +1,80 @@
+/* networks.h - what the interpreter knows of a network: its identity, the arena that it needs, its tensors and functions. */
+#ifndef TINYWEAVE_TFLM_NETWORKS_H
+#define TINYWEAVE_TFLM_NETWORKS_H
+
+#include "tensorflow/lite/core/c/common.h"
+
+enum { TW_TFLM_HEAD = 64 }; /* bytes at the start of a .tflite file, which hold the sizes of its parts */
+
+typedef struct {
+    TfLiteType type;
+    uint32_t bytes;
+    const int *dims; /* the number of axes, then the length of each */
+    struct { int size; float data[1]; } scale;
+    struct { int size; int data[1]; } zero_point;
+    TfLiteAffineQuantization affine; /* points to the two before */
+} tw_tflm_tensor;
+
+typedef struct tw_tflm_network {
+    const char *name;
+    const tw_tflm_tensor *tensors; /* of the inputs, then of the outputs */
+    int (*init)(void *arena);
+    void *(*input)(void *arena, int32_t index);
+    const void *(*output)(void *arena, int32_t index);
+    int (*invoke)(void *arena);
+    uint32_t arena_bytes;
+    bool has_state; /* between two calls */
+    int32_t inputs, outputs;
+    uint32_t file_bytes;
+    uint64_t file_hash, head_hash; /* FNV-1a of the .tflite file, and of its first TW_TFLM_HEAD bytes */
+} tw_tflm_network;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const tw_tflm_network *const tw_tflm_networks[]; /* ends with NULL */
+#ifdef __cplusplus
+}
+#endif
+
+/* Row `i` of the array `rows`; `steps` is the scale, 0 for tensors that are not quantised. */
+#define TW_TFLM_TENSOR(rows, i, kind, size, shape, steps, zero)                                                            \
+    {                                                                                                                      \
+        kind, size, shape, {(steps) > 0.0f, {steps}}, {(steps) > 0.0f, {zero}},                                            \
+        {                                                                                                                  \
+            (TfLiteFloatArray *)&rows[i].scale, (TfLiteIntArray *)&rows[i].zero_point, 0                                   \
+        }                                                                                                                  \
+    }
+
+/* The description of the model `m`, whose arena of `size` bytes is its only memory; the fields after arena_bytes follow. */
+#define TW_TFLM_NETWORK(m, size, ...)                                                                                      \
+    static m##_memory tw_tflm_memory_of_##m(void *arena)                                                                   \
+    {                                                                                                                      \
+        const m##_memory memory = {{arena, size}};                                                                         \
+        return memory;                                                                                                     \
+    }                                                                                                                      \
+    static int tw_tflm_init_##m(void *arena)                                                                               \
+    {                                                                                                                      \
+        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
+        return m##_init(&memory);                                                                                          \
+    }                                                                                                                      \
+    static void *tw_tflm_input_##m(void *arena, int32_t index)                                                             \
+    {                                                                                                                      \
+        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
+        return m##_input(&memory, index);                                                                                  \
+    }                                                                                                                      \
+    static const void *tw_tflm_output_##m(void *arena, int32_t index)                                                      \
+    {                                                                                                                      \
+        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
+        return m##_output(&memory, index);                                                                                 \
+    }                                                                                                                      \
+    static int tw_tflm_invoke_##m(void *arena)                                                                             \
+    {                                                                                                                      \
+        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
+        return m##_invoke(&memory, NULL);                                                                                  \
+    }                                                                                                                      \
+    static const tw_tflm_network tw_tflm_network_##m = {                                                                   \
+        #m,               tw_tflm_tensors_##m, tw_tflm_init_##m, tw_tflm_input_##m, tw_tflm_output_##m,                    \
+        tw_tflm_invoke_##m, size,              __VA_ARGS__}
+
+#endif
