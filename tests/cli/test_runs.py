@@ -18,6 +18,7 @@ from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.kernels.table import foreign
 from tinyweave.report.schema import faults
+from tinyweave.simulate.cores import CORES
 
 
 @pytest.mark.emulator
@@ -77,7 +78,7 @@ def test_boards_are_compared_by_kernels_that_their_cores_run(emulator: None) -> 
 
 
 @pytest.mark.emulator
-def test_compare_lists_every_board_and_builds_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
+def test_compare_lists_every_board_and_builds_once_per_core_kernels_and_flash(capsys, chain, emulator, monkeypatch):
     built: list[str] = []
     build = runs.emulated.build
     monkeypatch.setattr(runs.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
@@ -85,8 +86,11 @@ def test_compare_lists_every_board_and_builds_once_per_core_and_kernels(capsys, 
     found = json.loads(capsys.readouterr().out)
     assert faults(found, "record") == ""
     if runs.emulated.missing("cortex-m55") is None:  # otherwise another core replaces it
-        # the M4 with its own kernels, and with those of an ESP32; RV32IMC with its own, and with those of a CH32V003
-        assert sorted(built) == sorted([*set(built), "cortex-m4", "rv32imc"])
+        # the M4 with its own kernels, and with those of an ESP32; RV32IMC with its own, and with those of a CH32V003; and the
+        # cores of boards whose Flash is beside the chip, if other boards have the same core
+        beside = [device.core for device in all_devices() if device.bus and device.core in CORES]
+        shared = [core for core in beside if any(d.core == core and not d.bus for d in all_devices())]
+        assert sorted(built) == sorted([*set(built), "cortex-m4", "rv32imc", *shared])
     assert {board["name"] for board in found["compare"]} == {device.name for device in all_devices()}
     assert {board["measured_on"] for board in found["compare"]} == set(built)
     by_name = {board["name"]: board for board in found["compare"]}

@@ -208,6 +208,82 @@ def test_wait_states_current_and_caches_are_read(tmp_path):
     assert device.caches == (Cache("unified", 1024, 16, 4),)
 
 
+BESIDE = """[[memory]]
+name = "f"
+kind = "flash"
+address = 0
+bytes = "1m"
+external = true
+bus_bits = 4
+bus_hz = [24_000_000, 12_000_000, 6_000_000]
+overhead = [4, 20, 20]
+latency = 3
+"""
+
+
+def test_a_line_from_flash_beside_the_chip_takes_the_clocks_of_its_bus(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + BESIDE + CACHE + "ways = 4\n")
+    bus = find(str(path)).bus
+    assert bus is not None and bus.overhead_next == bus.overhead == (4, 20, 20) and not bus.prefetch
+    clocks, divisors = (4 + 32, 20 + 32, 20 + 32), (2, 4, 8)  # 16 bytes by four lines; a core of 48 MHz
+    for follows in (False, True):
+        assert bus.cycles(16, 48e6, follows=follows) == tuple(c * d + 3 for c, d in zip(clocks, divisors, strict=True))
+    path.write_text(GOOD + BESIDE + "overhead_next = [0, 8, 20]\nprefetch = true\n" + CACHE + "ways = 4\n")
+    bus = find(str(path)).bus
+    assert bus is not None and bus.prefetch and bus.cycles(16, 48e6, follows=False)[1] == 52 * 4 + 3
+    assert bus.cycles(16, 48e6, follows=True) == (32 * 2 + 3, 40 * 4 + 3, 52 * 8 + 3)
+
+
+def test_flash_beside_the_chip_is_timed_if_the_caches_are_known_and_the_chip_has_no_flash(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + BESIDE)
+    assert find(str(path)).bus is None, "no caches"
+    path.write_text(GOOD + BESIDE + CACHE.replace("unified", "data") + "ways = 4\n")
+    assert find(str(path)).bus is None, "no cache for code"
+    own = '[[memory]]\nname = "g"\nkind = "flash"\naddress = 0x0100_0000\nbytes = "1m"\nwait_states = 4\n'
+    path.write_text(GOOD + BESIDE + own + CACHE + "ways = 4\n")
+    device = find(str(path))
+    assert device.bus is None and device.flash_waits == 4
+    timed = {device.name for device in all_devices() if device.bus}
+    assert timed == {"rp2040", "rp2350", "esp32", "esp32-s3", "esp32-c3", "fe310-g002", "imxrt1062"}
+
+
+def test_reads_of_shipped_boards_go_from_the_fastest_to_the_slowest_and_have_sources():
+    for device in all_devices():
+        if bus := device.bus:
+            for line in (4, 8, 32):
+                alone, following = (bus.cycles(line, device.clock_hz, follows=follows) for follows in (False, True))
+                assert list(alone) == sorted(alone) and list(following) == sorted(following)
+                assert all(a >= b for a, b in zip(alone, following, strict=True))
+            assert len(device.sources) > 2, device.name
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("bus_bits = 4\n", "", r"memory\[4\].bus_bits: is missing"),
+        ("latency = 3\n", "", r"memory\[4\].latency: is missing"),
+        ("external = true\n", "", r"memory\[4\].bus_bits: needs external = true"),
+        ("external = true\n", "external = true\nwait_states = 2\n", r"memory\[4\].bus_bits: needs .* and no wait_states"),
+        ("bus_bits = 4", "bus_bits = 0", r"memory\[4\].bus_bits: is 0, not positive"),
+        ("bus_bits = 4", "bus_bits = 64", r"memory\[4\].bus_bits: is 64; at most 16"),
+        ("[4, 20, 20]", "[4, 20]", r"memory\[4\].overhead: must be a number, or a list of three"),
+        ("[4, 20, 20]", "[4, 20, -1]", r"memory\[4\].overhead: is -1, not at least 0"),
+        ("[4, 20, 20]", "[4, 20, 12]", r"memory\[4\].overhead: must go from the fastest to the slowest, upwards"),
+        ("[24_000_000, 12", "[6_000_000, 12", r"memory\[4\].bus_hz: must go from the fastest .*, downwards"),
+        ("latency = 3", 'latency = "3"', r"memory\[4\].latency: is '3', not int"),
+        ("latency = 3", "latency = 3\nprefetch = 1", r"memory\[4\].prefetch: must be true or false"),
+        ("latency = 3", "latency = 3\noverhead_next = [[]]", r"memory\[4\].overhead_next: must be a number"),
+    ],
+)
+def test_errors_of_a_bus_name_the_key(old: str, new: str, message: str, tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text(GOOD + BESIDE.replace(old, new))
+    with pytest.raises(CompileError, match=message):
+        read(path)
+
+
 def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)

@@ -118,8 +118,9 @@ def test_kernel_calls_of_a_step_are_counted_by_layer(write_model: Write) -> None
     assert got.per_step == [got.instructions] == [sum(spent.values())]
     whole = run(folder, trace=True, caches={"code": (32, 16, 1)})
     assert whole.instructions == got.instructions and list(whole.blocks) == [(0, "")]
-    assert sum(missed["code"] for missed in got.misses.values()) == whole.misses[0, ""]["code"] > 10
-    assert all(missed["code"] for missed in got.misses.values())
+    by_layer, together = ([missed["code"] for missed in each.misses.values()] for each in (got, whole))
+    assert [[sum(lines) for lines in zip(*by_layer, strict=True)]] == together and together[0][0] > 10
+    assert all(lines for lines, _ in by_layer)
 
 
 @pytest.mark.parametrize(
@@ -476,11 +477,14 @@ def test_cache_misses_equal_those_counted_by_hand(write_model: Write, cache: tup
     )
     folder = write_model(assembly(*lines, "movs r0, #0", "pop {r4, pc}", ".balign 32", "3: .space 64, 7"))
     got = run(folder, caches={"data": cache})
-    assert got.misses == {(-1, ""): {"data": misses}}
+    passes = misses * cache[1] // 64
+    assert got.misses == {(-1, ""): {"data": [misses, misses - passes]}}, "all in sequence but the first of each pass"
     assert got.instructions == run(folder).instructions
-    code = run(folder, caches={"code": (1024, 16, 64)}).misses[-1, ""]["code"]
-    assert code in (2, 3), "lines of 28 bytes of code"
-    assert run(folder, caches={"unified": (1024, 16, 64)}).misses[-1, ""]["unified"] == code + 4
+    code, following = run(folder, caches={"code": (1024, 16, 64)}).misses[-1, ""]["code"]
+    assert code in (2, 3) and following == code - 1, "lines of 28 bytes of code"
+    unified = run(folder, caches={"unified": (1024, 16, 64)}).misses[-1, ""]
+    assert unified["code"][0] == code and unified["data"][0] == 4
+    assert unified["code"][1] + unified["data"][1] == code + 3, "the constants directly follow the code"
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m55"])

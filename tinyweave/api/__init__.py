@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         estimate_flash,
         estimate_latency_ms,
         estimate_layer_cycles,
+        estimate_reading,
         explain,
         flash_front,
         flash_reads,

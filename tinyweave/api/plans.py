@@ -23,11 +23,11 @@ from ..planning.explain import explain as explain_tensor
 from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
 from ..planning.kernels.flash_budget import code_range
 from ..planning.order.order_search import best_order, without_views
-from ..simulate.instruction_timing import TIMINGS, milliseconds
+from ..simulate.instruction_timing import TIMINGS, Cycles, milliseconds
 from ..support.files import read_file
 from .models import check_kernels
 from .options import PlanOptions
-from .results import FlashEstimate, Model, Reordering
+from .results import FlashEstimate, FlashTraffic, Model, Reordering
 
 DEFAULT_CORE = "cortex-m4"
 # the plan with the least arena, whatever its stack, since no plan is within 0 bytes; its code is small
@@ -278,13 +278,22 @@ def device_limits(device: Device) -> Limits:
     return Limits(sum(maps[0].values()) if maps else None, device.flash, maps, reads=flash_reads(device))
 
 
-def flash_reads(device: Device) -> FlashReads | None:
-    """Return a device's Flash wait states and caches, or None if there are no wait states or if they or a cache are unknown."""
+def flash_reads(device: Device, case: int = 1) -> FlashReads | None:
+    """Return a device's Flash wait states and caches, or None if there are no wait states or if they or a cache are unknown.
+
+    `case` selects the fewest (0), the likely (1) or the most (2) cycles of a Flash beside the chip.
+    """
     caches = {cache.kind: cache for cache in device.caches}
     data, code = (caches.get(kind, caches.get("unified")) for kind in ("data", "code"))
-    if not device.flash_waits or data is None or code is None:
+    if data is None or code is None:
         return None
-    return FlashReads(device.flash_waits, data.line, data.bytes, code.line, code.bytes)
+    if device.bus and device.clock_hz:
+        following, apart, cold = (
+            device.bus.cycles(line, device.clock_hz, follows=follows)[case]
+            for line, follows in ((data.line, True), (data.line, False), (code.line, True))
+        )
+        return FlashReads(following, data.line, data.bytes, code.line, code.bytes, apart, cold)
+    return FlashReads(device.flash_waits, data.line, data.bytes, code.line, code.bytes) if device.flash_waits else None
 
 
 def estimate_cycles(plan: Plan, device: Device | None) -> CycleEstimate | None:
@@ -292,6 +301,21 @@ def estimate_cycles(plan: Plan, device: Device | None) -> CycleEstimate | None:
     return (
         plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in COST_MODEL_CORES else None
     )
+
+
+def estimate_reading(plan: Plan, device: Device | None) -> FlashTraffic | None:
+    """Estimate what one inference reads from Flash beside the chip; None without such Flash, or if its timing is unknown."""
+    if device is None or device.bus is None or device.core not in COST_MODEL_CORES or (reads := flash_reads(device)) is None:
+        return None
+
+    def added(each: FlashReads | None) -> int:
+        return (plan_cycles(plan, device.core, each).at_least or 0) - (plan_cycles(plan, device.core).at_least or 0)
+
+    as_bytes = reads._replace(waits=reads.line, apart=reads.line, cold=0)  # a cycle per byte
+    constants = added(as_bytes)
+    code = added(as_bytes._replace(cold=reads.code_line)) - constants
+    fewest, likely, most = (added(flash_reads(device, case)) for case in range(3))
+    return FlashTraffic(Cycles(fewest, likely, most), constants, code)
 
 
 def estimate_layer_cycles(plan: Plan, device: Device | None) -> dict[str, int]:

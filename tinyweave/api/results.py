@@ -127,6 +127,14 @@ class Emission:
         return f"<Emission of {', '.join(model.name for model in self.models)}: {len(self.files)} files>"
 
 
+class FlashTraffic(NamedTuple):
+    """The reads of one inference from Flash beside the chip that no cache answered: cycles, and bytes by content."""
+
+    cycles: Cycles
+    constants: int
+    code: int
+
+
 @dataclass(frozen=True, eq=False)
 class Profile:
     """Measurements of one inference on an emulated core. Sizes are measured in bytes; cycles are estimated from instructions.
@@ -144,7 +152,8 @@ class Profile:
         cycles: lowest, likely and highest number of cycles of the inference.
         cycles_per_step: the same for each step.
         cycles_per_layer: the same for each layer, by name.
-        waits: wait cycles per Flash read that misses the caches; None if unknown.
+        waits: likely wait cycles per Flash read that misses the caches; None if unknown.
+        reading: what was read from Flash beside the chip; None for Flash on the chip, or if its timing is unknown.
         arena: memory -> bytes of the arena, as planned.
         static: bytes of static data.
         stack: most bytes of stack that the model's functions used.
@@ -163,6 +172,7 @@ class Profile:
     cycles_per_step: tuple[Cycles, ...]
     cycles_per_layer: Mapping[str, Cycles]
     waits: int | None
+    reading: FlashTraffic | None
     arena: dict[str, int]
     static: int
     stack: int

@@ -20,14 +20,16 @@ from ..planning import Limits, Plan, Progress, Request
 from ..simulate import compare, emulated, target
 from ..simulate.compare import Verification
 from ..simulate.cores import CORES
+from ..simulate.instruction_timing import Cycles, FlashWaits, LineWaits
 from ..simulate.run import StepPart
 from ..support.files import named
 from .code import PLAIN, CodeOptions, compiled_bytes, emit_c, emulated_core, write
 from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, other_objectives, with_defaults
 from .references import USUAL, ProofOptions, reference_outputs, samples
-from .results import Deployment, Fit, Model, Profile, excess
+from .results import Deployment, Fit, FlashTraffic, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
 
+LINE_WORDS = 4  # bus transfers per line of a cache before Flash on the chip: 4 words of 16 bytes, or 4 double words of 32
 REBUILDS = 2  # most rebuilds with measured Flash, and most rebuilds with limits that a run exceeded
 Count = TypeVar("Count")
 
@@ -97,7 +99,7 @@ def profile_plan(
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         write(emit_c(model, plan), Path(folder))
         built = target.build(plan, Path(folder), model.name, core)
-        return _profile(compare.run_samples(built, cases, caches=_caches(core, device)), device, by_step=by_step)
+        return _profile(compare.run_samples(built, cases, caches=flash_caches(core, device)), device, by_step=by_step)
 
 
 def compare_boards(
@@ -111,20 +113,24 @@ def compare_boards(
     """Measure a model for every known board, or for `devices`, and return one result per board.
 
     The model is planned once per core that has cycle constants of its own. A core without them takes the plan of a similar core
-    that runs the same kernels. Boards with the same kernels and the same emulated core share one build and run.
+    that runs the same kernels. Boards with the same kernels and the same emulated core share one build and run, except boards
+    whose Flash is beside the chip, for which the reads of Flash are counted.
     The request's core is replaced by each board's.
     """
     boards = all_devices() if devices is None else devices
     like = {device.core: _planned_like(device.core) for device in boards}
     planned = {core: make_plan(model, replace(request, core=core)) for core in dict.fromkeys(like.values())}
     plans = {core: planned[other] for core, other in like.items()}
-    runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
-    profiles = dict[tuple[tuple[str, ...], str], Profile]()
+    runs = {
+        device: (plans[device.core].variants, emulated_core(device), device if device.bus and device.core in CORES else None)
+        for device in boards
+    }
+    profiles = dict[tuple[tuple[str, ...], str, Device | None], Profile]()
     for device, run in runs.items():
         if run not in profiles:
             if progress:
                 progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
-            profiles[run] = profile_plan(model, plans[device.core], run[1], sample, by_step=False)
+            profiles[run] = profile_plan(model, plans[device.core], run[1], sample, device=run[2], by_step=False)
     return [Fit(device, plans[device.core], profiles[runs[device]]) for device in boards]
 
 
@@ -134,21 +140,31 @@ def _planned_like(core: str) -> str:
     return other if all((core in cores) == (other in cores) for cores in CORES_WITH.values()) else core
 
 
-def _waits(core: str, device: Device | None) -> int | None:
-    """Return the wait states of a Flash read of `device`, to be added to the estimated cycles.
+def flash_waits(core: str, device: Device | None) -> FlashWaits | None:
+    """Return the cycles for which the core of `device` waits for its Flash, to be added to the estimated cycles.
 
     Return None if they are unknown, if `core` is not the device's core, or if its emulator counts no reads of Flash.
     """
-    counted = core in CORES and CORES[core].emulator == "unicorn"
-    return device.flash_waits if device and device.core == core and counted else None
+    if device is None or device.core != core or core not in CORES or CORES[core].emulator != "unicorn":
+        return None
+    caches = {cache.kind: cache for cache in device.caches}
+    if (bus := device.bus) and (clock_hz := device.clock_hz):
+        lines = [caches.get(kind, caches.get("unified", device.caches[0])).line for kind in ("code", "data")]
+        fills = [[Cycles(*bus.cycles(line, clock_hz, follows=follows)) for follows in (False, True)] for line in lines]
+        return FlashWaits(LineWaits(*fills[0]), LineWaits(*fills[1]), bus.prefetch)
+    if (waits := device.flash_waits) is None:
+        return None
+    data = Cycles(waits, waits, waits + LINE_WORDS)  # at most a cycle for each transfer on the bus
+    code = data if "unified" in caches else data._replace(fewest=0)  # at best all code is prefetched in time
+    return FlashWaits(LineWaits(code, code), LineWaits(data, data))
 
 
-def _caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
+def flash_caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
     """Return the caches (kind -> bytes, bytes per line, ways) between `core` and the Flash of `device`.
 
     The result is empty if reads of this Flash have no wait states, or if `core` is not the device's core.
     """
-    caches = device.caches if device and _waits(core, device) else ()
+    caches = device.caches if device and (device.bus or device.flash_waits) and flash_waits(core, device) else ()
     return {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in caches}
 
 
@@ -159,13 +175,14 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
     calls take instructions too.
     """
     built, whole = run.build, run.first
-    plan, core, waits = built.plan, built.target, _waits(built.target, device)
+    plan, core, waits = built.plan, built.target, flash_waits(built.target, device)
     traced = whole
     if by_step:
         fused = [(step, index) for step, stage in enumerate(plan.stages) if stage.schedule is not None for index in stage.ops]
         layers = {plan.graph.ops[index].name: step for step, index in fused}
-        traced = target.invoke(target.with_trace(built), run.sample, caches=_caches(core, device), layers=layers)
+        traced = target.invoke(target.with_trace(built), run.sample, caches=flash_caches(core, device), layers=layers)
     others = foreign(plan.variants, core)
+    reading = _reading(run, waits, device) if device and device.bus and waits and not others else None
     in_all, parts = ({} if others else emulated.cycles(core, ran, waits) for ran in (whole, traced))
     steps = emulated.by_step(parts)
     assert whole.instructions is not None and whole.stack is not None
@@ -179,11 +196,20 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
         cycles=next(iter(in_all.values()), None),
         cycles_per_step=tuple(steps),
         cycles_per_layer=_by_layer(plan, steps, parts),
-        waits=waits,
+        waits=waits.data.alone.likely if waits else None,
+        reading=reading,
         arena=dict(plan.arena),
         stack=whole.stack,
         **built.sizes,
     )
+
+
+def _reading(run: target.Run, waits: FlashWaits, device: Device) -> FlashTraffic:
+    """Return what a run read from the Flash beside the chip."""
+    lines = {cache.kind: cache.line for cache in device.caches}
+    (missed,) = run.first.misses.values()  # of a build without a trace
+    constants, code = (missed[what][0] * lines.get(what, lines.get("unified", 0)) for what in ("data", "code"))
+    return FlashTraffic(waits.of(missed), constants, code)
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
@@ -227,8 +253,8 @@ def deploy_model(
     core, cases = emulated_core(device), proof.samples(model)
     report = progress or (lambda what, done, of: None)
     build = _builder(model, folder, device, code, report)
-    run = partial(compare.run_samples, cases=cases, caches=_caches(core, device), progress=progress)
-    measure = partial(compare.run_samples, cases=cases[:1], caches=_caches(core, device))
+    run = partial(compare.run_samples, cases=cases, caches=flash_caches(core, device), progress=progress)
+    measure = partial(compare.run_samples, cases=cases[:1], caches=flash_caches(core, device))
     whole = replace(request, limits=allowed, flash_to_balance=allowed.flash)
     known = {} if earlier.known is None else earlier.known  # shared by all plans below
     asked = _Asked(model, whole, device, replace(earlier, known=known), build, run)

@@ -28,7 +28,8 @@ else:
 FOLDER = Path(__file__).parent / "parts"
 FORM = "'tinyweave docs devices' has every key, and a complete file"
 KEYS = ("name", "core", "clock_hz", "memory", "sources", "aliases", "note", "cache", "run_ma", "volts", "isa", "nearest")
-MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "external")
+BUS_KEYS = ("bus_bits", "bus_hz", "overhead", "latency")
+MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "external", *BUS_KEYS, "overhead_next", "prefetch")
 CACHE_KEYS = ("kind", "bytes", "line", "ways")
 # generous limits, so that no absurd value is computed with, printed or written into C
 MAX_FILE = 1 << 16  # bytes
@@ -40,6 +41,11 @@ MAX_NUMBER = {
     "bytes": 1 << 32,
     "address": 1 << 32,
     "wait_states": 1000,
+    "bus_bits": 16,
+    "bus_hz": 10**9,
+    "overhead": 1000,
+    "overhead_next": 1000,
+    "latency": 1000,
     "line": 1 << 16,
     "ways": 1 << 10,
     "clock_hz": 10**11,
@@ -70,6 +76,29 @@ CORES = {
 }
 
 
+Spread = tuple[float, float, float]  # values for the fewest, the likely and the most cycles
+
+
+class Bus(NamedTuple):
+    """The bus to a Flash that is a separate chip."""
+
+    bits: Spread  # data lines
+    hz: Spread
+    overhead: Spread  # clocks of the bus before the first byte of a read: command, address, mode and dummy bits
+    overhead_next: Spread  # the same if the read directly follows the read before
+    latency: Spread  # core cycles of a read besides the clocks of the bus
+    prefetch: bool  # whether the Flash is read ahead while the core computes
+
+    def cycles(self, line: int, clock_hz: float, *, follows: bool) -> tuple[int, int, int]:
+        """Return the fewest, likely and most core cycles to read `line` bytes, which directly follow the last ones or not."""
+        overheads = self.overhead_next if follows else self.overhead
+        parts = zip(self.bits, self.hz, overheads, self.latency, strict=True)
+        fewest, likely, most = (
+            round((clocks + 8 * line / bits) * clock_hz / hz + latency) for bits, hz, clocks, latency in parts
+        )
+        return fewest, likely, most
+
+
 @dataclass(frozen=True)
 class Memory:
     """One bank of memory of a chip: its kind (one of KINDS), size, address and wait states."""
@@ -82,6 +111,7 @@ class Memory:
     address: int
     wait_states: int | None = None  # core cycles that a read waits at `clock_hz`; None if unknown
     external: bool = False  # this Flash is a separate chip, of the size that is usual on the boards
+    bus: Bus | None = None  # of an external Flash; None if unknown
 
 
 class AddressRange(NamedTuple):
@@ -128,6 +158,13 @@ class Device:
     def flash_waits(self) -> int | None:
         """Return the wait states of a Flash read, the most of all Flash banks; None if unknown."""
         return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
+
+    @property
+    def bus(self) -> Bus | None:
+        """Return the bus to a Flash beside the chip; None if the chip has its own, or if bus or caches are unknown."""
+        kinds = {kind for cache in self.caches for kind in (("code", "data") if cache.kind == "unified" else (cache.kind,))}
+        own = any(m.kind == "flash" and not m.external for m in self.memories)
+        return next((m.bus for m in self.memories if m.bus), None) if len(kinds) > 1 and not own else None
 
     @property
     def ram(self) -> int | None:
@@ -276,7 +313,32 @@ def _memory(path: Path, bank: Any, where: str) -> Memory:
     if not isinstance(external, bool) or (external and kind != "flash"):
         raise _mistake(path, f"{where}external", "must be true or false, and may be true for kind 'flash' only")
     waits = _number(path, bank, "wait_states", where, int, lower_bound=0) if "wait_states" in bank else None
-    return Memory(name, kind, size, address, waits, external)
+    bus = _bus(path, bank, where) if any(key in bank for key in (*BUS_KEYS, "overhead_next", "prefetch")) else None
+    if bus and (not external or waits is not None):
+        raise _mistake(path, f"{where}bus_bits", "needs external = true, and no wait_states")
+    return Memory(name, kind, size, address, waits, external, bus)
+
+
+def _bus(path: Path, bank: dict[str, Any], where: str) -> Bus:
+    bits, hz = (_spread(path, bank, key, where, rising=False) for key in ("bus_bits", "bus_hz"))
+    overhead, latency = (_spread(path, bank, key, where) for key in ("overhead", "latency"))
+    following = _spread(path, bank, "overhead_next", where) if "overhead_next" in bank else overhead
+    prefetch = bank.get("prefetch", False)
+    if not isinstance(prefetch, bool):
+        raise _mistake(path, f"{where}prefetch", "must be true or false")
+    return Bus(bits, hz, overhead, following, latency, prefetch)
+
+
+def _spread(path: Path, bank: dict[str, Any], key: str, where: str, *, rising: bool = True) -> Spread:
+    """Return a number three times, or a list of three, from the fastest to the slowest: ascending if `rising`."""
+    values = bank.get(key)
+    values = values if isinstance(values, list) else [values] * 3 if key in bank else [_get(path, bank, key, int, where)]
+    if len(values) != len(("fewest", "likely", "most")):
+        raise _mistake(path, f"{where}{key}", "must be a number, or a list of three: fastest, likely, slowest")
+    low, mid, high = (_number(path, {key: value}, key, where, lower_bound=0 if rising else 1) for value in values)
+    if not (low <= mid <= high if rising else low >= mid >= high):
+        raise _mistake(path, f"{where}{key}", f"must go from the fastest to the slowest, {'up' if rising else 'down'}wards")
+    return low, mid, high
 
 
 def _cache(path: Path, cache: Any, where: str) -> Cache:

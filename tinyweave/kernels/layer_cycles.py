@@ -31,15 +31,18 @@ ROW_SHARE = 1 / 3  # of the cycles per output and per call, in a further row; a 
 
 
 class FlashReads(NamedTuple):
-    """The wait states of a device's Flash, and the sizes of its caches for constants and for code."""
+    """The cycles for which a core waits for its Flash, and the sizes of its caches for constants and for code."""
 
     waits: int  # cycles per line that is not in a cache
     line: int  # bytes of a line of the cache for constants
     cache: int  # bytes of the cache for constants
     code_line: int
     code_cache: int
+    # of a slow Flash beside the chip, else 0:
+    apart: int = 0  # cycles per line of constants that does not follow the line before; `waits` are those of one that does
+    cold: int = 0  # cycles per line of code, which each layer fetches once
 
-    def of_constants(self, count: int, passes: int, *, alone: bool) -> float:
+    def of_constants(self, count: int, passes: int, *, alone: float, in_order: bool = True) -> float:
         """Return the wait cycles of one call of a kernel for its constants.
 
         If the cache is smaller than the constants, each line misses in each pass. A larger cache still holds them from the last
@@ -48,28 +51,40 @@ class FlashReads(NamedTuple):
         Args:
             count: The bytes of the constants.
             passes: How often the call reads all of them.
-            alone: Whether the kernel is called once per inference, so that other layers have evicted its constants.
+            alone: Whether the kernel is called once per inference, so that other layers have evicted its constants; or the
+                share of its calls before which they have.
+            in_order: Whether the kernel reads them by ascending addresses, not several filters at a time.
 
         """
-        times = passes if count > self.cache else int(alone)
-        return times * count / self.line * self.waits
+        times = passes if count > self.cache else alone
+        return times * count / self.line * (self.waits if in_order or not self.apart else self.apart)
 
-    def of_code(self, cycles: float, runs: int, loop: int = 0) -> float:
+    def of_code(self, cycles: float, runs: int, loop: int = 0, *, alone: bool = False) -> float:
         """Return the wait cycles of one call of a kernel for its code.
 
         Args:
             cycles: The cycles of the call with zero wait states.
             runs: How often the call executes about `RUN_BYTES` of code that a small cache no longer holds.
             loop: The bytes of the inner loop; 0 for a loop of at most `LOOP_BYTES`.
+            alone: Whether the kernel is called once per inference, so that its code may be in no cache.
 
         """
         if self.code_cache < max(LOOP_BYTES, loop):
             return cycles * BYTES_PER_CYCLE / self.code_line * self.waits
-        return runs * RUN_BYTES / self.code_line * self.waits if self.code_cache <= SMALL_CACHE else 0.0
+        if self.code_cache <= SMALL_CACHE:
+            return runs * RUN_BYTES / self.code_line * self.waits
+        return RUN_BYTES / self.code_line * self.cold if alone else 0.0
 
 
 def layer_cycles(
-    graph: Graph, op: Op, variant: str, core: str, part: Extent = None, *, reads: FlashReads | None = None
+    graph: Graph,
+    op: Op,
+    variant: str,
+    core: str,
+    part: Extent = None,
+    *,
+    reads: FlashReads | None = None,
+    evicted: float = 0,
 ) -> float | None:
     """Estimate the cycles of one call of a kernel, or return None if the kernel has no fitted constants for `core`.
 
@@ -79,6 +94,7 @@ def layer_cycles(
         part: The rows and columns of the output that the call computes; None for the whole output; NEXT_ROW for a further row
             of a dense layer's input.
         reads: The wait states of the Flash; None for zero wait states.
+        evicted: The share of calls before which other layers have evicted the constants from the cache of a slow Flash.
 
     """
     if not variant:
@@ -98,8 +114,9 @@ def layer_cycles(
         return cycles
     if part == NEXT_ROW:
         return cycles + reads.of_code(cycles, 1, row.loop_bytes)
-    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes)
-    return cycles + code + reads.of_constants(row.flash(graph, op), 1 if row.copying else passes, alone=part is None)
+    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes, alone=part is None)
+    count, times = row.flash(graph, op), 1 if row.copying else passes
+    return cycles + code + reads.of_constants(count, times, alone=evicted if part else 1, in_order=row.stream is not None)
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:

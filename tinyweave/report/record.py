@@ -71,6 +71,7 @@ def record(
         "cycles": cycles.likely if cycles else None,
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
         "flash_waits": profile.waits if profile else None,
+        "flash_reads": _reading(profile.reading) if profile else None,
         "latency_ms": _latency_ms(profile, device),
         "energy_mj": _energy_mj(profile, device),
         **_of(profile, "core", "compiler"),
@@ -100,8 +101,17 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
         **_of(plan, "lower_bound", "optimal", "gap"),
         "channels_once": dict(plan.channels_once) if plan else None,
         **foreseen(plan, device),
+        "flash_reads": _reading(api.estimate_reading(plan, device)) if plan else None,
         "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
     }
+
+
+def _reading(reading: results.FlashTraffic | None) -> Record | None:
+    """Return the cycles and bytes of reads from Flash beside the chip."""
+    if reading is None:
+        return None
+    fewest, likely, most = reading.cycles
+    return {"cycles": likely, "cycles_range": [fewest, most], "constants": reading.constants, "code": reading.code}
 
 
 def _ram(plan: Plan | None, profile: results.Profile | None, beside: int | None) -> Record:

@@ -156,6 +156,10 @@ def foreseen_lines(record: Record) -> list[str]:
     about = "at least" if without else "about"
     latency_ms = plan["latency_ms_at_least"]
     time = "" if latency_ms is None else f", {duration(latency_ms)} at {clock(device)}"
+    if reading := plan.get("flash_reads"):
+        waits = [milliseconds(count - reading["cycles"], device["clock_hz"]) for count in reading["cycles_range"]]
+        low, high = (rounded(latency_ms + wait) for wait in waits)
+        time = f"{time.replace(' at ', f' ({low} to {high}) at ')}, {_reading_text(reading, device['clock_hz'])}"
     slow = "with the smallest kernels, for want of Flash; " if record["excess"]["flash"] else ""
     said = f"time: {about} {plan['cycles_at_least']:,} cycles{time}, {slow}{f'{without}; ' if without else ''}"
     return [f"{said}estimated from the layers' shapes for a {device['core']}; see 'profile'"]
@@ -462,7 +466,16 @@ def cycle_lines(record: Record) -> list[str]:
         line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
     line += "" if record["energy_mj"] is None else f", {rounded(record['energy_mj'])} mJ"
     flash = "no Flash wait states" if waits is None else f"with {waits} cycles for each line that its caches miss in Flash"
+    if reading := record.get("flash_reads"):
+        flash = f"{_reading_text(reading, record['device']['clock_hz'])}, which is a separate chip"
     return [f"{line}: estimated from published timings, {flash}"]
+
+
+def _reading_text(reading: Record, clock_hz: int) -> str:
+    """Return a clause on the time that the core waits for Flash beside the chip, and the bytes that it reads."""
+    likely, low, high = (rounded(milliseconds(count, clock_hz)) for count in (reading["cycles"], *reading["cycles_range"]))
+    kilobytes = [f"{reading[what] / 1000:,.0f} kB of {name}" for what, name in (("constants", "weights"), ("code", "code"))]
+    return f"of these {likely} ms ({low} to {high}) reading {' and '.join(kilobytes)} from Flash"
 
 
 def instructions_line(record: Record) -> str:
@@ -502,7 +515,8 @@ def comparison_lines(record: Record) -> list[str]:
     """Return notes on the table of `compare`: instructions per core, the peak, and boards measured on another core."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     is_timed = any(board["latency_ms"] is not None for board in record["compare"])
-    timed = "ms: estimated from published timings, without wait states of the Flash; 'profile' counts them where they are known"
+    flash = "with reads of Flash beside the chip, without wait states of Flash on the chip"
+    timed = f"ms: estimated from published timings, {flash}; 'profile' counts all that are known"
     lines = [
         f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}",
         *([timed] if is_timed else []),

@@ -21,7 +21,7 @@ from ..support import toolchain
 from ..support.installing import install
 from . import qemu
 from .cores import CORES
-from .instruction_timing import TIMINGS, BlockCosts, Cycles, Instruction, block_costs, block_cycles, waiting
+from .instruction_timing import TIMINGS, BlockCosts, Cycles, FlashWaits, Instruction, block_costs, block_cycles
 from .messages import decode, encode
 from .run import (
     FOLDER,
@@ -326,11 +326,11 @@ def nearest(*cores: str) -> str:
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
-def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
+def cycles(core: str, run: Inference, waits: FlashWaits | None = None) -> dict[StepPart, Cycles]:
     """Return (step, layer) -> estimated cycles; {} without timings, disassembler or counted blocks (QEMU without plugins).
 
-    The layer "" is the code of a step outside the layers that were counted separately. `waits` is the number of wait states for
-    each cache line that is fetched from Flash; None means zero wait states.
+    The layer "" is the code of a step outside the layers that were counted separately. `waits` are the cycles for each cache
+    line that is fetched from Flash; None means zero wait states.
     """
     if core not in TIMINGS or missing(DISASSEMBLES):
         return {}
@@ -339,9 +339,7 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
         total = Cycles(0, 0, 0)
         for block in ran:
             total = total.plus(*block_cycles(timed[block.code], block.executions, block.taken))
-        missed = run.misses[part]
-        data = missed.get("data", 0) + missed.get("unified", 0)
-        by_part[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
+        by_part[part] = total if waits is None else waits.added(total, run.misses[part])
     return by_part
 
 

@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     uint32_t begin, end; /* addresses of the layer's parameters */
     tw_block *blocks;
-    uint64_t code_misses, data_misses;
+    uint64_t code[2], data[2]; /* missed lines; those of them that follow the line that was fetched before */
 } tw_layer;
 
 typedef struct {
@@ -51,12 +51,12 @@ typedef struct {
     void (*describe)(uint64_t address, uint32_t bytes); /* fills in the block */
     void (*trace)(void);
     tw_cache *code, *data; /* NULL: not simulated */
+    uint32_t fetched;      /* address of the byte after the line that was fetched last */
 } tw_counter;
 
-/* Access `bytes` bytes through a cache with least-recently-used replacement. Returns the number of missed lines. */
-static uint64_t use(tw_cache *cache, uint32_t address, uint32_t bytes)
+/* Access `bytes` bytes through a cache with least-recently-used replacement, and add to the counts of missed lines. */
+static void use(tw_counter *counter, tw_cache *cache, uint32_t address, uint32_t bytes, uint64_t misses[2])
 {
-    uint64_t misses = 0;
     const uint32_t end = (address + bytes - 1) >> cache->line_bits;
     for (uint32_t line = address >> cache->line_bits; line <= end; line++) {
         uint32_t *set = cache->lines + line % cache->sets * cache->ways;
@@ -64,13 +64,16 @@ static uint64_t use(tw_cache *cache, uint32_t address, uint32_t bytes)
         while (way < cache->ways - 1 && set[way] != line + 1) {
             way++;
         }
-        misses += set[way] != line + 1;
+        if (set[way] != line + 1) {
+            misses[0]++;
+            misses[1] += counter->fetched == line << cache->line_bits;
+            counter->fetched = (line + 1) << cache->line_bits;
+        }
         for (; way > 0; way--) {
             set[way] = set[way - 1];
         }
         set[0] = line + 1;
     }
-    return misses;
 }
 
 /* Return the layer whose kernel has just been called, or layer 0 for another function. */
@@ -107,7 +110,7 @@ void tw_on_block(void *engine, uint64_t address, uint32_t bytes, tw_counter *cou
     }
     block->executions++;
     if (counter->code) {
-        counter->layer->code_misses += use(counter->code, (uint32_t)address, bytes);
+        use(counter, counter->code, (uint32_t)address, bytes, counter->layer->code);
     }
     counter->last = block;
     counter->end = address + bytes;
@@ -143,7 +146,7 @@ void tw_on_constant(void *engine, int type, uint64_t address, int bytes, int64_t
 {
     (void)type;
     (void)value;
-    counter->layer->data_misses += use(counter->data, (uint32_t)address, (uint32_t)bytes);
+    use(counter, counter->data, (uint32_t)address, (uint32_t)bytes, counter->layer->data);
     if (counter->status_register) { /* Unicorn leaves the IT state set if a load inside an IT block is hooked */
         uint32_t status = 0;
         counter->read_register(engine, counter->status_register, &status);

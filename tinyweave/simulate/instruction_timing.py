@@ -11,7 +11,7 @@ benchmarks, cited at the figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -148,8 +148,6 @@ M55_RANGE = (
     replace(M55, loaded=3, quotient=12, words=1, reload=4, entered=6, paired=False, drained=True),
 )
 
-LINE_WORDS = 4  # bus transfers per cache line: 4 words of 16 bytes, or 4 double words of 32
-
 CoreTiming = Timing | RiscvTiming | M55Timing
 # core -> fewest, likely, most
 TIMINGS: dict[str, tuple[CoreTiming, CoreTiming, CoreTiming]] = {
@@ -235,12 +233,32 @@ def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
     return tuple(costs)
 
 
-def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
-    """Add the wait states of Flash, `waits` cycles per fetched cache line of `code` or `data` (constants).
+class LineWaits(NamedTuple):
+    """Cycles for which a core waits for a line of a cache from Flash."""
 
-    In the fewest cycles all code is prefetched in time; the most cycles add a cycle for each word of a line.
-    """
-    return cycles.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
+    alone: Cycles
+    following: Cycles  # if the line directly follows the line that was fetched before
+
+    def of(self, lines: int, following: int) -> Cycles:
+        """Return the cycles for `lines` lines, `following` of them in sequence."""
+        return Cycles(*(a * (lines - following) + b * following for a, b in zip(*self, strict=True)))
+
+
+class FlashWaits(NamedTuple):
+    """Cycles for which a core waits for its Flash: for code and for data (constants)."""
+
+    code: LineWaits
+    data: LineWaits
+    prefetched: bool = False  # whether the Flash reads ahead while the core computes
+
+    def of(self, missed: Mapping[str, tuple[int, int]]) -> Cycles:
+        """Return the cycles for missed lines: `code` or `data` -> (lines, those of them in sequence)."""
+        return Cycles(0, 0, 0).plus(*self.code.of(*missed.get("code", (0, 0)))).plus(*self.data.of(*missed.get("data", (0, 0))))
+
+    def added(self, cycles: Cycles, missed: Mapping[str, tuple[int, int]]) -> Cycles:
+        """Add the waits for missed lines to the cycles without waits."""
+        total, waits = cycles.plus(*self.of(missed)), self.of(missed)
+        return total._replace(fewest=max(cycles.fewest, waits.fewest)) if self.prefetched else total
 
 
 def milliseconds(count: int, clock_hz: int) -> float:

@@ -80,7 +80,8 @@ class Inference:
     per_step: list[int] = field(default_factory=list)  # instructions of invoke per step of the plan, in a traced build
     functions: dict[str, int] = field(default_factory=dict)  # instructions of invoke per C function
     blocks: dict[StepPart, list[BasicBlock]] = field(default_factory=dict)  # executed by each part of invoke
-    misses: dict[StepPart, dict[str, int]] = field(default_factory=dict)  # part -> cache -> lines fetched from Flash
+    # part -> `code` or `data` -> lines fetched from Flash, and how many of them directly followed the line fetched before
+    misses: dict[StepPart, dict[str, tuple[int, int]]] = field(default_factory=dict)
     stack: int | None = None  # most bytes of stack that any of the model's functions used
     seconds: float | None = None  # time to emulate invoke: CPU time of Unicorn, wall time of QEMU
 

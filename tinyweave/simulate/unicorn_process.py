@@ -106,8 +106,8 @@ class LayerCounter(ctypes.Structure):
         ("begin", ctypes.c_uint32),
         ("end", ctypes.c_uint32),
         ("blocks", ctypes.c_void_p),
-        ("code_misses", ctypes.c_uint64),
-        ("data_misses", ctypes.c_uint64),
+        ("code", ctypes.c_uint64 * 2),
+        ("data", ctypes.c_uint64 * 2),
     ]
 
 
@@ -140,6 +140,7 @@ class Counter(ctypes.Structure):
         ("trace", TRACE),
         ("code", ctypes.c_void_p),
         ("data", ctypes.c_void_p),
+        ("fetched", ctypes.c_uint32),
     ]
 
 
@@ -230,7 +231,7 @@ class UnicornMachine:
         """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
         self.rows, self.step = rows, -1
         self.step_counts: dict[int, NDArray[np.uint64]] = {}
-        self.step_misses: dict[int, dict[str, int]] = {}
+        self.step_misses: dict[int, dict[str, list[int]]] = {}
         self.dumps: dict[int, bytes] = {}
 
     def place(self, contents: tuple[int, bytes], rights: int) -> None:
@@ -361,9 +362,9 @@ class UnicornMachine:
         """Reset the counts of blocks, instructions and cache misses."""
         self.tables = [np.zeros(self.counter.slots, COUNTS) for _ in self.layers]
         for layer, table in zip(self.layers, self.tables, strict=True):
-            layer.blocks, layer.code_misses, layer.data_misses = table.ctypes.data, 0, 0
+            layer.blocks, layer.code[:], layer.data[:] = table.ctypes.data, (0, 0), (0, 0)
         self.counter.layer, self.counter.last = self.layers, None
-        self.counter.instructions = self.counter.look_at_stack = self.counter.in_invoke = 0
+        self.counter.instructions = self.counter.look_at_stack = self.counter.in_invoke = self.counter.fetched = 0
         for _, lines in self.caches.values():
             ctypes.memset(lines, 0, ctypes.sizeof(lines))
 
@@ -372,14 +373,14 @@ class UnicornMachine:
         table, rest = self.tables[0], self.layers[0]
         self.step_counts[step] = self.step_counts.get(step, 0) + np.stack([table["executions"], table["taken"]])
         table["executions"] = table["taken"] = 0
-        before = self.step_misses.get(step, dict.fromkeys(self.caches, 0))
-        self.step_misses[step] = {what: before[what] + count for what, count in self.missed(rest).items()}
-        rest.code_misses = rest.data_misses = 0
+        before = self.step_misses.get(step, {})
+        missed = self.missed(rest).items()
+        self.step_misses[step] = {what: [a + b for a, b in zip(n, before.get(what, [0, 0]), strict=True)] for what, n in missed}
+        rest.code[:] = rest.data[:] = 0, 0
 
-    def missed(self, layer: LayerCounter) -> dict[str, int]:
-        """Return cache (`code`, `data` or `unified`) -> number of its misses in a layer."""
-        counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
-        return {what: counts[what] for what in self.caches}
+    def missed(self, layer: LayerCounter) -> dict[str, list[int]]:
+        """Return `code` and `data`, if a cache for them is simulated -> lines missed in a layer, those of them in sequence."""
+        return {what: list(getattr(layer, what)) for what in ("code", "data") if getattr(self.counter, what)}
 
     def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> NDArray[np.int64]:
         """Return an array [blocks that ran, 5] with a block's address, bytes, instructions, executions, taken branches.
@@ -391,7 +392,7 @@ class UnicornMachine:
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
-        """Return `seconds`, and `blocks` (as `spent`) and `misses` (by cache) of (step, layer, "" outside layers)."""
+        """Return `seconds`, and `blocks` (as `spent`) and `misses` (as `missed`) of (step, layer, "" outside layers)."""
         self.credit(self.step)
         rest, *tables = self.tables
         blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}

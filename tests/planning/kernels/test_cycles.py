@@ -170,7 +170,7 @@ def test_plans_are_compared_by_cycles_including_flash_waits(model: results.Model
     assert api.flash_reads(find("nrf52840")) is None, "its file says nothing of waits"
     unified = find("stm32u575")
     (cache,) = unified.caches
-    assert api.flash_reads(unified) == (unified.flash_waits, cache.line, cache.bytes, cache.line, cache.bytes)
+    assert api.flash_reads(unified) == (unified.flash_waits, cache.line, cache.bytes, cache.line, cache.bytes, 0, 0)
 
 
 @pytest.mark.emulator

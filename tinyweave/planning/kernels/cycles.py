@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ...kernels.layer_cycles import NEXT_ROW, Extent, FlashReads, layer_cycles
+from ...kernels.table import BY_NAME
 from ...ops import SPECS
 from ...ops.window import Spans
 from ..fuse.row_access import RowGraph, tile_spans
@@ -57,9 +58,32 @@ def cycles_to_compare(plan: Plan, core: str, reads: FlashReads | None = None) ->
 
 def _per_part(plan: Plan, core: str, reads: FlashReads | None) -> Iterator[tuple[int, float | None]]:
     """Yield (index of an op, cycles of all its kernel calls of one output size); the cycles are None if they are unknown."""
+    evicted = _evicted(plan, reads) if reads is not None and reads.apart else {}
     for index, part, count in kernel_calls(plan):
-        once = layer_cycles(plan.graph, plan.graph.ops[index], plan.variants[index], core, part, reads=reads)
+        op, variant = plan.graph.ops[index], plan.variants[index]
+        once = layer_cycles(plan.graph, op, variant, core, part, reads=reads, evicted=evicted.get(index, 0))
         yield index, None if once is None else count * once
+
+
+def _evicted(plan: Plan, reads: FlashReads) -> dict[int, float]:
+    """Return, for ops of fused stages, the share of calls before which other ops have evicted the constants from the cache.
+
+    If the constants of a tile's ops exceed the cache, each call fetches its own again. If only those of the whole stage do, the
+    first call in each row of tiles does.
+    """
+    graph, shares = plan.graph, dict[int, float]()
+
+    def exceeds(ops: Iterable[int]) -> bool:
+        used = ((plan.variants[index], graph.ops[index]) for index in ops if plan.variants[index])
+        return sum(BY_NAME[name].flash(graph, op) for name, op in used) > reads.cache
+
+    for stage in plan.stages:
+        if stage.schedule is not None and exceeds(stage.ops):
+            shares.update(dict.fromkeys(stage.ops, 1.0))
+            for tile in stage.tiles or ():
+                blocks = -(-graph.output(graph.ops[tile.ops[-1]]).shape[2] // tile.cols)
+                shares.update(dict.fromkeys(tile.ops, 1.0 if exceeds(tile.ops) else 1 / blocks))
+    return shares
 
 
 def kernel_calls(plan: Plan) -> Iterator[Call]:

@@ -1,0 +1,115 @@
+"""Reads of Flash that is a separate chip: counted in emulated runs, estimated from plans, and printed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tinyweave import api
+from tinyweave.api.results import Model
+from tinyweave.cli import main
+from tinyweave.devices import Device, find
+from tinyweave.kernels.layer_cycles import RUN_BYTES, FlashReads
+from tinyweave.planning import Plan
+from tinyweave.planning.kernels.cycles import plan_cycles
+from tinyweave.simulate.instruction_timing import Cycles, FlashWaits, LineWaits
+
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+BOARDS = ("rp2040", "rp2350", "imxrt1062")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return api.load(DIGITS)
+
+
+def plan_for(model: Model, board: Device, optimize: str) -> Plan:
+    limits = replace(api.limits_of(board), ram=None, maps=())
+    return api.make_plan(model, api.Request(objective=optimize, limits=limits, core=board.core))
+
+
+def test_lines_in_sequence_and_others_take_their_own_cycles() -> None:
+    line = LineWaits(Cycles(10, 20, 30), Cycles(1, 2, 30))
+    waits = FlashWaits(line, LineWaits(Cycles(5, 5, 5), Cycles(3, 4, 5)))
+    missed = {"code": (7, 4), "data": (3, 1)}
+    code, data = (3 * 10 + 4 * 1, 3 * 20 + 4 * 2, 7 * 30), (2 * 5 + 3, 2 * 5 + 4, 3 * 5)
+    assert waits.of(missed) == tuple(a + b for a, b in zip(code, data, strict=True))
+    assert waits.of({"data": (3, 1)}) == data and waits.of({}) == (0, 0, 0)
+    assert waits.added(Cycles(100, 200, 300), missed) == (100 + 47, 200 + 82, 300 + 225)
+    ahead = waits._replace(prefetched=True)
+    assert ahead.added(Cycles(100, 200, 300), missed) == (100, 282, 525), "at best the core never waits"
+    assert ahead.added(Cycles(9, 9, 9), missed).fewest == 47, "but no faster than the bus"
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("optimize", ["speed", "size"])
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_reads_of_a_plan_are_foreseen(model: Model, name: str, optimize: str, emulator: None) -> None:
+    board = find(name)
+    plan = plan_for(model, board, optimize)
+    run, inside = (api.profile_plan(model, plan, board.core, device=d, by_step=False) for d in (board, None))
+    assert run.reading is not None and run.cycles is not None and inside.cycles is not None and inside.reading is None
+    reading = run.reading.cycles
+    for whole, without, waits in zip(run.cycles[1:], inside.cycles[1:], reading[1:], strict=True):
+        assert whole == without + waits
+    assert run.cycles.fewest in (inside.cycles.fewest + reading.fewest, max(inside.cycles.fewest, reading.fewest))
+    assert 0 < reading.fewest < reading.likely < reading.most
+    assert run.reading.constants > 0.9 * run.weights and run.reading.code > 0.5 * run.code, "at least once"
+    estimate, reads = api.estimate_cycles(plan, board), api.estimate_reading(plan, board)
+    assert estimate is not None and estimate.cycles is not None and reads is not None
+    assert estimate.cycles == pytest.approx(run.cycles.likely, rel=0.15)
+    assert list(reads.cycles) == sorted(reads.cycles) and reads.constants > 0.7 * run.weights
+    if optimize == "speed":  # in the fused stages of the other plan, lines of code and constants evict each other
+        assert reads.constants == pytest.approx(run.reading.constants, rel=0.35)
+    without = plan_cycles(plan, board.core).cycles
+    assert without is not None and estimate.cycles == pytest.approx(without + reads.cycles.likely, abs=2)
+
+
+def test_each_layer_fetches_its_code_once_and_constants_in_order_or_not(model: Model) -> None:
+    reads = FlashReads(waits=50, line=8, cache=1 << 14, code_line=8, code_cache=1 << 14, apart=110, cold=60)
+    assert reads.of_code(1e6, 1, alone=True) == RUN_BYTES / 8 * 60 and reads.of_code(1e6, 1) == 0
+    assert reads.of_constants(800, 9, alone=True) == 100 * 50
+    assert reads.of_constants(800, 9, alone=True, in_order=False) == 100 * 110
+    assert reads.of_constants(800, 9, alone=0.25, in_order=False) == 25 * 110, "a quarter of the calls"
+    assert reads.of_constants(1 << 15, 9, alone=0) == 9 * (1 << 12) * 50, "each pass"
+    assert reads._replace(apart=0, cold=0).of_constants(800, 9, alone=True, in_order=False) == 100 * 50
+
+
+def test_ops_of_a_fused_stage_evict_constants_that_exceed_the_cache(model: Model) -> None:
+    plan = plan_for(model, find("rp2350"), "size")
+    assert any(stage.schedule is not None and stage.tiles for stage in plan.stages)
+    small = FlashReads(waits=50, line=8, cache=2048, code_line=8, code_cache=1 << 14, apart=110, cold=60)
+    cycles = [
+        plan_cycles(plan, "cortex-m33", small._replace(cache=cache)).at_least for cache in (1, 1024, 4096, 16384, 1 << 20)
+    ]
+    assert None not in cycles and cycles == sorted(cycles, key=lambda count: -(count or 0)) and cycles[0] > cycles[-1]
+    fits, evicts = cycles[-1], plan_cycles(plan, "cortex-m33", small._replace(cache=4096, apart=0)).at_least
+    assert fits is not None and evicts is not None and evicts < (cycles[2] or 0), "without a slow Flash nothing is evicted"
+
+
+@pytest.mark.emulator
+def test_plan_profile_and_compare_print_the_share_of_reads(capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    def printed(*arguments: object) -> str:
+        assert main([str(argument) for argument in arguments]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    for verb, key in (("plan", "plan"), ("profile", None)):
+        record = json.loads(printed(verb, DIGITS, "--device", "rp2350", "--json"))
+        where = record[key] if key else record
+        reads, clock = where["flash_reads"], 150e3
+        (low, high), text = reads["cycles_range"], printed(verb, DIGITS, "--device", "rp2350")
+        shown = [f"{count / clock:.3g}" for count in (reads["cycles"], low, high)]
+        kilobytes = [f"{reads[what] / 1000:,.0f} kB" for what in ("constants", "code")]
+        said = f"of these {shown[0]} ms ({shown[1]} to {shown[2]}) reading {kilobytes[0]} of weights and {kilobytes[1]} of code"
+        assert said in text, text
+        assert low < reads["cycles"] < high and reads["cycles"] < where["cycles"]
+        inside = json.loads(printed(verb, DIGITS, "--device", "stm32f446", "--json"))
+        assert (inside[key] if key else inside)["flash_reads"] is None
+        assert "reading" not in printed(verb, DIGITS, "--device", "stm32f446")
+    boards = {board["name"]: board for board in json.loads(printed("compare", DIGITS, "--json"))["compare"]}
+    slow, fast = boards["rp2350"], boards["lpc55s69"]
+    assert slow["core"] == fast["core"] and slow["clock_hz"] == fast["clock_hz"]
+    assert slow["latency_ms"] > fast["latency_ms"], "of equal core and clock, with Flash on the chip"
