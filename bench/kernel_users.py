@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from fit_cycles import matrices, recurrent, shapes
+from fit_cycles import matrices, recurrent, shapes, wide
 
 from tinyweave import api
 from tinyweave.devices import find
@@ -107,6 +107,7 @@ def networks(models: Path) -> Iterator[tuple[str, Graph, bool]]:
             continue
     keywords = api.load(models / "mlcommons__tiny__kws_ref_model.tflite").graph
     yield "int4 weights (`quantize --flash`)", with_int4_weights(keywords), True
+    yield "int16 activations", wide(), True
     yield "recurrent layers of PyTorch and ONNX", recurrent(), True
     yield "attention of PyTorch and ONNX", matrices(), True
     yield "sensor layers of one column", shapes(), True

@@ -150,11 +150,12 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
     for trial in trials:
         h, w, pixel = trial.out
         arrays = {array.ctypes.data: array for array in trial.keep}
+        size = 2 if "int16" in BY_NAME[trial.calls[0].kernel].types else 1
         begins = [
-            image.add(x.data.tobytes(), int(2 * rng.integers(2) if i in trial.states else rng.integers(4)))
+            image.add(x.data.tobytes(), int(rng.integers(4)) & -(2 if i in trial.states else size))
             for i, x in enumerate(trial.inputs)
         ]
-        out = image.add(rng.bytes(h * w * pixel), int(rng.integers(4)))
+        out = image.add(rng.bytes(h * w * pixel), int(rng.integers(4)) & -size)
         outs.append([(out, h * w * pixel), *((begins[i], trial.inputs[i].data.size) for i in trial.states)])
         written += outs[-1]
         sizes = zip((*(x.shape for x in trial.inputs), trial.out), (*begins, out), strict=True)

@@ -31,6 +31,7 @@ from kernels.elementwise_pairs import (
     requantize,
     softmax,
 )
+from kernels.int16_pairs import binary_s16, convolution_s16, fully_connected_s16, pool_s16
 from kernels.product_pairs import lstm, matmul, recurrent, svdf
 from kernels.ring_calls import Call, Rng, Span, Trial
 
@@ -50,7 +51,17 @@ RECURRENT = tuple(f"tw_{kind}_s8_{isa}" for kind in ("gru", "simple_rnn") for is
 LSTM = ("tw_unidirectional_sequence_lstm_s8_dsp", "tw_unidirectional_sequence_lstm_s8_mve")
 SVDF = ("tw_svdf_s8_dsp", "tw_svdf_s8_mve")
 MATMUL = "tw_batch_matmul_s8_dsp"
-WHOLE = (PIXEL, *RECURRENT, *LSTM, *SVDF)  # kernels that have no form for rows
+INT16: dict[str, Callable[[Rng, str], Twins | None]] = {
+    f"tw_{kind}_s16_{isa}": draw
+    for kind, draw in (
+        ("conv_2d", convolution_s16),
+        ("fully_connected", fully_connected_s16),
+        ("mul", binary_s16),
+        ("max_pool_2d", pool_s16),
+    )
+    for isa in ("dsp", "mve")
+} | {"tw_add_s16_mve": binary_s16, "tw_average_pool_2d_s16_mve": pool_s16}
+WHOLE = (PIXEL, *RECURRENT, *LSTM, *SVDF, *INT16)  # kernels that have no form for rows
 COLUMN = ("tw_depthwise_column_s8_dsp", PIXEL)
 LEAN = (
     "tw_conv_2d_s8_lean_dsp",
@@ -393,6 +404,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: svdf(rng, n) for n in SVDF},
     **{n: lambda rng, n=n: mean(rng, n) for n in ("tw_mean_s8_dsp", "tw_mean_s8_mve")},
     MATMUL: lambda rng: matmul(rng, MATMUL),
+    **{n: lambda rng, n=n, draw=draw: draw(rng, n) for n, draw in INT16.items()},
 }
 
 

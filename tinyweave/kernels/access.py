@@ -53,6 +53,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8")),
     (partial(order.dense, at_once=1), ("tw_conv_2d_s16", "tw_conv_2d_s8_compact")),
     (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
+    (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s16_mve", "tw_conv_2d_s16_dsp")),
     (order.vectors, ("tw_conv_2d_s8_mve",)),
     (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7")),
     (order.two_pixels, ("tw_conv_2d_s8_outliers_dsp",)),
@@ -61,7 +62,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_compact", "tw_average_pool_2d_s8_compact")),
     (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp", "tw_average_pool_2d_s16", "tw_max_pool_2d_s16")),
-    (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp",)),
+    (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp", "tw_max_pool_2d_s16_dsp")),
+    (partial(order.channels, at_once=order.LANES // 2), ("tw_average_pool_2d_s16_mve", "tw_max_pool_2d_s16_mve")),
     (partial(order.channels, at_once=order.LANES), ("tw_average_pool_2d_s8_mve", "tw_max_pool_2d_s8_mve")),
     (
         partial(order.channels, at_once=4),
@@ -80,6 +82,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_offset_mve")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_few_dsp",)),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s16_mve", "tw_fully_connected_s16_dsp")),
     (
         partial(order.rows, at_once=8, rest_at_once=True),
         ("tw_fully_connected_s8_w4_dsp", "tw_fully_connected_s8_dsp", "tw_fully_connected_s8_m7"),
@@ -113,6 +116,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.elements, ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_extremum_s8_dsp", "tw_prelu_s8_dsp")),
     (order.elements, ("tw_squared_difference_s8", "tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8")),
     (order.elements, ("tw_compare_s8", "tw_div_s8", "tw_mul_s16", "tw_logistic_s16", "tw_tanh_s16")),
+    (order.elements, ("tw_add_s16_mve", "tw_mul_s16_mve", "tw_mul_s16_dsp")),
     (order.elements, ("tw_extremum_s16", "tw_prelu_s16", "tw_compare_s16")),
     (order.elements, ("tw_cast", "tw_requantize_any", "tw_requantize_table_dsp", "tw_one_constant_s8", "tw_flip_signs")),
     (order.elements, ("tw_requantize_s8_s8", "tw_requantize_s8_u8", "tw_requantize_u8_s8", "tw_requantize_u8_u8")),

@@ -44,6 +44,7 @@ MVE = ("cortex-m55", "cortex-m85")  # these have the DSP extension, too
 M7 = ("cortex-m7",)
 M3 = ("cortex-m3",)
 DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel in both forms, in the order tried: faster first
+VECTOR_FORMS: tuple[Isa, ...] = ("mve", "dsp")  # of a kernel in these forms: a core with MVE has DSP, too
 CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "registers": (*RV32M, *M3), "m3": M3}
 CORES_WITH |= {"dsp": DSP, "m7": M7, "mve": MVE}
 

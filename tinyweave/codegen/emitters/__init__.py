@@ -15,7 +15,8 @@ from . import detection, elementwise, movement, weighted
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_conv": weighted.emit_conv,
     "tw_conv_offset": weighted.emit_conv,
-    "tw_conv_s16": weighted.emit_conv,
+    "tw_conv_s16": weighted.emit_conv_s16,
+    "tw_conv_s16_word": weighted.emit_conv_s16_word,
     "tw_conv_dsp": weighted.emit_streamed_conv,
     "tw_conv_scalar": weighted.emit_conv_scalar,
     "tw_conv_mve": weighted.emit_conv_mve,

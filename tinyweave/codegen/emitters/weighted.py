@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import ops
 from ...ir import itemsize
-from ...kernels import geometry
+from ...kernels import geometry, int16
 from ...kernels.dsp import dense, depthwise, taps
 from ...kernels.mve import weights as mve
 from ...ops import batch_matmul, conv, fully_connected, spec_of
@@ -31,30 +31,64 @@ from .calls import (
 
 
 def emit_conv(layer: Layer) -> Code:
-    """Emit the C of a convolution whose kernel takes the struct tw_conv, or tw_conv_s16 on int16 maps."""
-    source, filters, attrs, spec = ops.data(layer.graph, layer.op), layer.input(1), layer.op.attrs, spec_of(layer.op)
-    assert filters.data is not None and spec.weights is not None
-    groups = source.shape[3] if spec.channelwise else source.shape[3] // filters.shape[3]  # 1 of a transposed convolution
-    multiplier, shift = conv.requant(layer.graph, layer.op)
-    is_int16, wide = layer.output.dtype == "int16", conv.sums_are_wide(layer.graph, layer.op)
-    factors = (reduced_multiplier(multiplier), "int16_t") if wide else (multiplier, "int32_t")
-    weights = weights_table(layer, filters.data)
-    used = {"bias": bias_table(layer, spec.weights.bias), "multiplier": layer.table("multiplier", *factors)}
+    """Emit the C of a convolution whose kernel takes the struct tw_conv."""
+    spec, (multiplier, shift) = spec_of(layer.op), conv.requant(layer.graph, layer.op)
+    assert spec.weights is not None
+    groups, weights, *shape = conv_members(layer)
+    members: tuple[Members, ...] = (
+        {"shape": (*shape[:-1], {**zeros(layer), **shape[-1]})},
+        {**groups, **weights, "bias": bias_table(layer, spec.weights.bias)},
+        {"multiplier": layer.table("multiplier", multiplier, "int32_t"), "shift": layer.table("shift", shift, "int8_t")},
+    )
+    return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
+
+
+def emit_conv_s16(layer: Layer) -> Code:
+    """Emit the C of a convolution of int16 maps, whose sums are rescaled in 64 bits unless its bias is int32."""
+    spec, (multiplier, shift) = spec_of(layer.op), conv.requant(layer.graph, layer.op)
+    assert spec.weights is not None
+    wide = conv.sums_are_wide(layer.graph, layer.op)
+    factors = reduced_multiplier(multiplier) if wide else multiplier
+    table = layer.table("multiplier", factors, "int16_t" if wide else "int32_t")
+    used = {"bias": bias_table(layer, spec.weights.bias), "multiplier": table}
     unused = dict.fromkeys(used, "NULL")
-    usual, narrow = (unused, used) if is_int16 and not wide else (used, unused)
-    shape: tuple[Members, ...] = (
+    usual, narrow = (used, unused) if wide else (unused, used)
+    members: tuple[Members, ...] = (
+        base_s16(layer),
+        {**usual, "shift": layer.table("shift", shift, "int8_t")},
+        {f"narrow_{name}": value for name, value in narrow.items()},
+    )
+    return image_code(layer, *members, note=window_note(layer))
+
+
+def emit_conv_s16_word(layer: Layer) -> Code:
+    """Emit the C of a convolution of int16 maps for the kernels with int32 sums."""
+    arrays: Members = {
+        "bias": layer.table("bias", int16.biases(layer.graph, layer.op), "int32_t"),
+        "factor": layer.table("factor", int16.factors(layer.graph, layer.op), "int32_t"),
+    }
+    return image_code(layer, base_s16(layer), arrays, note=window_note(layer))
+
+
+def base_s16(layer: Layer) -> Members:
+    """Return the member `base` of the parameter structs of convolutions of int16 maps."""
+    groups, weights, *shape = conv_members(layer)
+    return {"base": (*shape, {**groups, **weights})}
+
+
+def conv_members(layer: Layer) -> list[Members]:
+    """Return struct members of a convolution: its groups, its weights, then its sizes and its clamp."""
+    source, filters, attrs = ops.data(layer.graph, layer.op), layer.input(1), layer.op.attrs
+    # 1 of a transposed convolution
+    groups = source.shape[3] if spec_of(layer.op).channelwise else source.shape[3] // filters.shape[3]
+    return [
+        {"groups": groups},
+        {"weights": weights_table(layer, filters.data)},
         image_shapes(layer),
         {"kernel": filters.shape[1:3], "stride": attrs["stride"], "dilation": attrs.get("dilation", (1, 1))}
         | {"pad": [before for before, _ in attrs["padding"]]},
-        {**({} if is_int16 else zeros(layer)), **clamp(layer, attrs["activation"])},
-    )
-    members: tuple[Members, ...] = (
-        *(shape if is_int16 else [{"shape": shape}]),
-        {"groups": groups, "weights": weights, "bias": usual["bias"]},
-        {"multiplier": usual["multiplier"], "shift": layer.table("shift", shift, "int8_t")},
-        *([{f"narrow_{name}": value for name, value in narrow.items()}] if is_int16 else []),
-    )
-    return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
+        clamp(layer, attrs["activation"]),
+    ]
 
 
 def bias_table(layer: Layer, index: int, suffix: str = "bias") -> str:

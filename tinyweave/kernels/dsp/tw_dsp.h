@@ -145,6 +145,19 @@ static inline uint32_t tw_larger_bytes(uint32_t x, uint32_t y)
 #endif
 }
 
+/* The same of each lane, as int16. */
+static inline uint32_t tw_larger_lanes(uint32_t x, uint32_t y)
+{
+#if TW_HAS_DSP
+    uint32_t r;
+    __asm__("ssub16 %0, %1, %2\n"
+            "sel %0, %1, %2" : "=&r"(r) : "r"(x), "r"(y) : "cc");
+    return r;
+#else
+    return tw_lanes(tw_max(tw_lane(x, 0), tw_lane(y, 0)), tw_max(tw_lane(x, 1), tw_lane(y, 1)));
+#endif
+}
+
 /* x * (high * 2^32 + low) / 2^64, rounded down. UMULL gives x * low, of which UMAAL adds the high word to x * high. r: the
  * result; rest: the low word, not used. No stack. */
 static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)

@@ -3,26 +3,17 @@
  * Cost: that of tw_sums_mve.h, and about 80 instructions per sixteen outputs. */
 #include "tw_pool_mve.h"
 
+#include "tw_quotient_mve.h"
 #include "tw_sums_mve.h"
 
 #if TW_HAS_MVE
 
-/* What all outputs of a window share: the sum of away_from over its pixels, half as many as its pixels, and 2^31 / pixels,
- * rounded up. As half the count of one pixel is 1 here, its reciprocal of 2^31 - 1 gives exact quotients, too. */
-typedef struct { const tw_pool *p; int32_t away_sum, half, reciprocal; } quotient;
+typedef struct { const tw_pool *p; tw_quotient by; } quotient;
 
 static inline quotient quotient_of(const tw_pool *p, int32_t count)
 {
-    const quotient by = {p, p->away_from * count, count > 1 ? count / 2 : 1, count > 1 ? INT32_MAX / count + 1 : INT32_MAX};
+    const quotient by = {p, tw_quotient_of(p->away_from, count)};
     return by;
-}
-
-/* The averages of four sums, less away_from, rounded half away from it. VQDMULH multiplies by the reciprocal, and rounds down. */
-static inline int32x4_t averages(int32x4_t sums, const quotient *by)
-{
-    const int32x4_t distances = vsubq_n_s32(sums, by->away_sum), signs = vshrq_n_s32(distances, 31);
-    const int32x4_t magnitudes = vqdmulhq_n_s32(vaddq_n_s32(vabsq_s32(distances), by->half), by->reciprocal);
-    return vsubq_s32(veorq_s32(magnitudes, signs), signs);
 }
 
 /* A tw_sums_put, whose parameters are a quotient. */
@@ -30,9 +21,9 @@ static inline void put(const void *params, tw_sixteen sums, mve_pred16_t some, i
 {
     const quotient *const by = (const quotient *)params;
     const tw_pool *const p = by->p;
-    int16x8_t even = vreinterpretq_s16_s32(averages(sums.val[0], by)), odd = vreinterpretq_s16_s32(averages(sums.val[1], by));
-    even = vmovntq_s32(even, averages(sums.val[2], by));
-    odd = vmovntq_s32(odd, averages(sums.val[3], by));
+    int16x8_t even = vreinterpretq_s16_s32(tw_quotients(sums.val[0], &by->by)), odd = vreinterpretq_s16_s32(tw_quotients(sums.val[1], &by->by));
+    even = vmovntq_s32(even, tw_quotients(sums.val[2], &by->by));
+    odd = vmovntq_s32(odd, tw_quotients(sums.val[3], &by->by));
     const int8x16_t out = vaddq_n_s8(vmovntq_s16(vreinterpretq_s8_s16(even), odd), (int8_t)p->away_from);
     const int8x16_t low = vdupq_n_s8((int8_t)p->out_min), high = vdupq_n_s8((int8_t)p->out_max);
     vstrbq_p_s8(to, vminq_s8(vmaxq_s8(out, low), high), some);
@@ -68,4 +59,4 @@ void tw_average_pool_2d_s8_mve_rows(const tw_pool *p, tw_view in, void *out, tw_
 #endif
 
 TW_FORMS(tw_average_pool_2d_s8_mve, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_pool_each(p, in, out, range, pixel))
+         tw_pool_each(p, in, out, range, 1, pixel))

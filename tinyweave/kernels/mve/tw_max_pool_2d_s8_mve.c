@@ -65,4 +65,4 @@ static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *win
 #endif
 
 TW_FORMS(tw_max_pool_2d_s8_mve, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_pool_each(p, in, out, range, pixel))
+         tw_pool_each(p, in, out, range, 1, pixel))

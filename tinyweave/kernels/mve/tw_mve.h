@@ -47,6 +47,12 @@ static inline int32x4_t tw_mve_requantize(int32x4_t x, int32_t multiplier, int32
     return vrshlq_n_s32(tw_mve_away(high, shift < 0), tw_min(shift, 0));
 }
 
+/* The same for shifts of at most 0. */
+static inline int32x4_t tw_mve_requantize_right(int32x4_t x, int32_t multiplier, int32_t shift)
+{
+    return vrshlq_n_s32(tw_mve_away(vqrdmulhq_n_s32(x, multiplier), shift < 0), shift);
+}
+
 /* tw_mve_requantize with a multiplier and a shift per lane; left, right: max(shift, 0), min(shift, 0). */
 static inline int32x4_t tw_mve_requantize_lanes(int32x4_t x, int32x4_t multiplier, int32x4_t left, int32x4_t right)
 {

@@ -1,4 +1,4 @@
-/* tw_pool_mve.h - int8 pooling with the Arm MVE extension, sixteen channels at a time. */
+/* tw_pool_mve.h - pooling with the Arm MVE extension, a vector of channels at a time. */
 #ifndef TW_POOL_MVE_H
 #define TW_POOL_MVE_H
 
@@ -14,5 +14,9 @@ void tw_average_pool_2d_s8_mve_rows(const tw_pool *p, tw_view in, void *out, tw_
 /* int8 maximum over a window. Needs no scratch. */
 void tw_max_pool_2d_s8_mve(const tw_pool *p, const void *in, void *out);
 void tw_max_pool_2d_s8_mve_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* int16 average over a window of at most 255 pixels, and maximum. Need no scratch. */
+void tw_average_pool_2d_s16_mve(const tw_pool *p, const void *in, void *out);
+void tw_max_pool_2d_s16_mve(const tw_pool *p, const void *in, void *out);
 
 #endif

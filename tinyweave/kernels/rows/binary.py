@@ -55,6 +55,7 @@ MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, produc
 
 row = partial(Variant, applies=(shapes_broadcast_in_4_axes,))
 timed_row = partial(row, features=broadcast)  # fitted cycles differ if the operands' shapes differ
+wide_row = partial(timed_row, types=S16, has_part=False)
 SUM = ("add", "sub")
 TABLED = (*SUM, "mul", "squared_difference", "minimum", "maximum", "prelu")
 
@@ -103,16 +104,14 @@ ROWS: tuple[Variant, ...] = (
         flash=lambda graph, op: prelu.LINE_BYTES * graph.output(op).shape[-1],
     ),
     row("tw_prelu_s8", ("prelu",), "tw_prelu"),
-    timed_row("tw_add_s16", SUM, "tw_add", S16, has_part=False),
-    timed_row("tw_mul_s16", ("mul",), "tw_mul", S16, has_part=False),
-    timed_row("tw_extremum_s16", ("minimum", "maximum"), "tw_extremum", S16, has_part=False, timed_as="tw_mul_s16"),
-    timed_row("tw_prelu_s16", ("prelu",), "tw_prelu", S16, has_part=False, timed_as="tw_mul_s16"),
-    timed_row(
-        "tw_compare_s16",
-        tuple(extrema.COMPARISONS),
-        "tw_compare",
-        ("int16", "bool"),
-        has_part=False,
-        timed_as="tw_mul_s16",
+    wide_row("tw_add_s16_mve", SUM, "tw_add", isa="mve"),
+    wide_row("tw_add_s16", SUM, "tw_add"),
+    wide_row(
+        "tw_mul_s16_mve", ("mul",), "tw_mul", isa="mve", applies=(shapes_broadcast_in_4_axes, product_is_not_shifted_left)
     ),
+    wide_row("tw_mul_s16_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=MULTIPLIES),
+    wide_row("tw_mul_s16", ("mul",), "tw_mul"),
+    wide_row("tw_extremum_s16", ("minimum", "maximum"), "tw_extremum", timed_as="tw_mul_s16"),
+    wide_row("tw_prelu_s16", ("prelu",), "tw_prelu", timed_as="tw_mul_s16"),
+    wide_row("tw_compare_s16", tuple(extrema.COMPARISONS), "tw_compare", types=("int16", "bool"), timed_as="tw_mul_s16"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from .. import cycle_features
+from .. import cycle_features, int16
 from ..cycle_features import pairs, pixels, pixels_by_fours, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
@@ -14,7 +14,7 @@ from ..requirements import (
     weights_have_a_zero_point,
 )
 from ..scalar import convolution as scalar
-from ..variant import DSP_FORMS, S16, Variant, constant_bytes, packed_by_filter
+from ..variant import DSP_FORMS, S16, VECTOR_FORMS, Variant, constant_bytes, packed_by_filter
 
 # kernels with the parameters of tw_conv.h: the window of a pixel is read once per four output channels
 by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", features=pixels)
@@ -109,6 +109,17 @@ ROWS: tuple[Variant, ...] = (
     ),
     by_pixel_and_fours("tw_conv_2d_s8", applies=COMPACT),
     transposed("tw_transpose_conv_s8", params="tw_conv", features=cycle_features.meetings),
+    *(
+        by_pixel(
+            f"tw_conv_2d_s16_{isa}",
+            params="tw_conv_s16_word",
+            types=S16,
+            isa=isa,
+            has_part=False,
+            applies=int16.WORD_SUMS,
+        )
+        for isa in VECTOR_FORMS
+    ),
     by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),
     transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False, features=cycle_features.meetings),
 )

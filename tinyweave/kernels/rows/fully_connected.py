@@ -9,7 +9,7 @@ from ...ops import batch_matmul
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
 from ..requirements import COMPACT, Check, weights_are_int4, weights_have_a_zero_point
-from ..variant import DSP_FORMS, S16, Variant, packed_by_tap
+from ..variant import DSP_FORMS, S16, VECTOR_FORMS, Variant, packed_by_tap
 
 MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
@@ -110,9 +110,6 @@ ROWS: tuple[Variant, ...] = (
     ),
     matmul("tw_batch_matmul_s8"),
     matmul("tw_batch_matmul_s16", types=S16, has_part=False, timed_as="tw_batch_matmul_s8"),
-    row(
-        "tw_fully_connected_s16",
-        types=S16,
-        has_part=False,
-    ),
+    *(row(f"tw_fully_connected_s16_{isa}", types=S16, isa=isa, has_part=False) for isa in VECTOR_FORMS),
+    row("tw_fully_connected_s16", types=S16, has_part=False),
 )

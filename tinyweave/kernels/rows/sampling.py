@@ -27,6 +27,12 @@ def window_has_at_most_2048_pixels(graph: Graph, op: Op) -> Check:
     return Check(rows * columns <= 2048, f"it is {rows}x{columns}")
 
 
+def window_has_at_most_255_pixels(graph: Graph, op: Op) -> Check:
+    """The window has at most 255 pixels, so that products with the reciprocal of their number give exact quotients."""
+    rows, columns = op.attrs["kernel"]
+    return Check(rows * columns <= 255, f"it is {rows}x{columns}")
+
+
 average_pool = partial(Variant, kinds=("average_pool_2d",), params="tw_pool")
 max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool")
 resize_bilinear = partial(Variant, kinds=("resize_bilinear",))
@@ -59,6 +65,9 @@ ROWS: tuple[Variant, ...] = (
         has_part=False,
         timed_as="tw_resize_bilinear_s8",
     ),
+    average_pool("tw_average_pool_2d_s16_mve", types=S16, isa="mve", has_part=False, applies=(window_has_at_most_255_pixels,)),
     average_pool("tw_average_pool_2d_s16", types=S16, has_part=False),
+    max_pool("tw_max_pool_2d_s16_mve", types=S16, isa="mve", has_part=False),
+    max_pool("tw_max_pool_2d_s16_dsp", types=S16, isa="dsp", has_part=False, applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s16", types=S16, has_part=False),
 )

@@ -2,7 +2,7 @@
 #include "tw_conv_s16.h"
 
 /* The sum of one output channel; `in` is the first input channel of its group in the map's first pixel. */
-static int64_t convolve(const tw_conv_s16 *p, const int16_t *in, tw_size first, const int8_t *weights)
+static int64_t convolve(const tw_conv_s16_base *p, const int16_t *in, tw_size first, const int8_t *weights)
 {
     const int32_t depth = p->in.c / p->groups;
     const tw_span rows = tw_inside(first.h, p->kernel.h, p->dilation.h, p->in.h);
@@ -17,8 +17,9 @@ static int64_t convolve(const tw_conv_s16 *p, const int16_t *in, tw_size first, 
     return sum;
 }
 
-void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out)
+void tw_conv_2d_s16(const tw_conv_s16 *conv, const void *in, void *out)
 {
+    const tw_conv_s16_base *const p = &conv->base;
     const int32_t depth = p->in.c / p->groups, group_out = p->out.c / p->groups;
     int16_t *to = (int16_t *)out;
     for (int32_t y = 0; y < p->out.h; ++y) {
@@ -27,7 +28,7 @@ void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out)
             for (int32_t channel = 0; channel < p->out.c; ++channel) {
                 const int16_t *from = (const int16_t *)in + channel / group_out * depth;
                 const int64_t sum = convolve(p, from, first, p->weights + channel * p->kernel.h * p->kernel.w * depth);
-                *to++ = tw_conv_finish_s16(p, channel, sum);
+                *to++ = tw_conv_finish_s16(conv, channel, sum);
             }
         }
     }

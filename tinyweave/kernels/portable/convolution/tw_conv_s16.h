@@ -11,6 +11,10 @@ typedef struct {
     int32_t out_min, out_max;   /* the fused activation's clamp; all zero points are 0 */
     int32_t groups;
     const int8_t *weights;      /* [out.c][kernel.h][kernel.w][in.c / groups] */
+} tw_conv_s16_base;
+
+typedef struct {
+    tw_conv_s16_base base;
     const int64_t *bias;        /* [out.c], or a null pointer */
     const int16_t *multiplier;  /* [out.c], Q15 */
     const int8_t *shift;        /* [out.c], positive goes left */
@@ -18,6 +22,13 @@ typedef struct {
     const int32_t *narrow_bias;
     const int32_t *narrow_multiplier; /* Q31, or a null pointer */
 } tw_conv_s16;
+
+/* Where each sum with its bias is an int32, and the multiplier takes the shift in. */
+typedef struct {
+    tw_conv_s16_base base;
+    const int32_t *bias;        /* [out.c] */
+    const int32_t *factor;      /* [out.c]: an output is the sum * factor / 2^32, rounded half up */
+} tw_conv_s16_word;
 
 /* x * multiplier * 2^(shift - 15), rounded half up (TFLite's MultiplyByQuantizedMultiplier of 64-bit sums, which has a
  * multiplier of 16 bits); |x| < 2^47, -31 <= shift <= 14. */
@@ -47,11 +58,15 @@ static inline int16_t tw_conv_finish_s16(const tw_conv_s16 *p, int32_t channel, 
         const int64_t biased = p->bias ? sum + p->bias[channel] : sum;
         scaled = tw_requantize_wide(biased, p->multiplier[channel], p->shift[channel]);
     }
-    return (int16_t)tw_clamp(scaled, p->out_min, p->out_max);
+    return (int16_t)tw_clamp(scaled, p->base.out_min, p->base.out_max);
 }
 
 /* Convolution of int16 maps with int8 weights. Needs no scratch. */
 void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out);
+
+/* The same with the Arm DSP extension, or the MVE extension. */
+void tw_conv_2d_s16_dsp(const tw_conv_s16_word *p, const void *in, void *out);
+void tw_conv_2d_s16_mve(const tw_conv_s16_word *p, const void *in, void *out);
 
 /* Transposed convolution of int16 maps with int8 weights.
  * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output, as in tw_transpose_conv_s8. dilation and

@@ -4,7 +4,7 @@
 #include "tw_meeting.h"
 
 /* What one output pixel collects for the channel of these weights. */
-static int64_t collect(const tw_conv_s16 *p, const int16_t *in, tw_meeting rows, tw_meeting cols, const int8_t *weights)
+static int64_t collect(const tw_conv_s16_base *p, const int16_t *in, tw_meeting rows, tw_meeting cols, const int8_t *weights)
 {
     int64_t sum = 0;
     for (int32_t i = 0; i < rows.count; ++i) {
@@ -16,8 +16,9 @@ static int64_t collect(const tw_conv_s16 *p, const int16_t *in, tw_meeting rows,
     return sum;
 }
 
-void tw_transpose_conv_s16(const tw_conv_s16 *p, const void *in, void *out)
+void tw_transpose_conv_s16(const tw_conv_s16 *conv, const void *in, void *out)
 {
+    const tw_conv_s16_base *const p = &conv->base;
     const int32_t filter = p->kernel.h * p->kernel.w * p->in.c;
     int16_t *to = (int16_t *)out;
     for (int32_t y = 0; y < p->out.h; ++y) {
@@ -26,7 +27,7 @@ void tw_transpose_conv_s16(const tw_conv_s16 *p, const void *in, void *out)
             const tw_meeting cols = tw_meet(x + p->pad.w, p->kernel.w, p->stride.w, p->in.w);
             for (int32_t channel = 0; channel < p->out.c; ++channel) {
                 const int64_t sum = collect(p, (const int16_t *)in, rows, cols, p->weights + channel * filter);
-                *to++ = tw_conv_finish_s16(p, channel, sum);
+                *to++ = tw_conv_finish_s16(conv, channel, sum);
             }
         }
     }

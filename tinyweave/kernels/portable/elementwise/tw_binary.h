@@ -129,32 +129,40 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
     }                                                                                                                        \
     TW_WHOLE_BROADCAST(kernel, params, p)
 
-/* The index of the element of an operand that belongs to the output element at `at`, its index along each axis. */
-static inline int32_t tw_broadcast_index(tw_extents operand, const int32_t *at)
-{
-    const int32_t n = operand.n == 1 ? 0 : at[0], y = operand.h == 1 ? 0 : at[1];
-    const int32_t x = operand.w == 1 ? 0 : at[2], channel = operand.c == 1 ? 0 : at[3];
-    return ((n * operand.h + y) * operand.w + x) * operand.c + channel;
-}
+/* Defines a kernel on a whole int16 map a and a map b that computes a run of elements by run(p, a, its step, b, its step, to,
+ * count); shapes: the parameters that begin with the extents. */
+#define TW_RUNS_S16_FORM(kernel, params, shapes, b_type, to_type, run)                                                \
+    void kernel(const params *p, const void *a, const void *b, void *out)                                             \
+    {                                                                                                                 \
+        const tw_extents of_a = (shapes)->a, of_b = (shapes)->b, of = (shapes)->out;                                  \
+        const tw_view in_a = tw_whole_of(a, tw_fold(of_a), 2), in_b = tw_whole_of(b, tw_fold(of_b), sizeof(b_type));  \
+        const tw_steps a_steps = tw_broadcast_steps(of_a, of), b_steps = tw_broadcast_steps(of_b, of);                \
+        const int32_t together = tw_broadcast_together(of_a, of_b, of, tw_all(tw_fold(of))), count = together * of.c; \
+        const int32_t b_pixel = of_b.c * (int32_t)sizeof(b_type);                                                     \
+        to_type *to = (to_type *)out;                                                                                 \
+        for (int32_t row = 0; row < of.n * of.h; ++row) {                                                             \
+            const int16_t *x = (const int16_t *)(const void *)tw_broadcast_from(&in_a, of_a, of, row, 0, 2 * of_a.c); \
+            const b_type *y = (const b_type *)(const void *)tw_broadcast_from(&in_b, of_b, of, row, 0, b_pixel);      \
+            for (int32_t col = 0; col < of.w; col += together) {                                                      \
+                run(p, x, a_steps.channel, y, b_steps.channel, to, count);                                            \
+                x += together * a_steps.col;                                                                          \
+                y += together * b_steps.col;                                                                          \
+                to += count;                                                                                          \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
 
 /* Defines a kernel on a whole int16 map a and a map b: VALUE is an element of the output from the elements x of a and y of b. */
-#define TW_EACH_S16_FORM(kernel, params, b_type, to_type, VALUE)                                                       \
-    void kernel(const params *p, const void *a, const void *b, void *out)                                              \
-    {                                                                                                                  \
-        to_type *to = (to_type *)out;                                                                                  \
-        int32_t at[4];                                                                                                 \
-        for (at[0] = 0; at[0] < p->out.n; ++at[0]) {                                                                   \
-            for (at[1] = 0; at[1] < p->out.h; ++at[1]) {                                                               \
-                for (at[2] = 0; at[2] < p->out.w; ++at[2]) {                                                           \
-                    for (at[3] = 0; at[3] < p->out.c; ++at[3]) {                                                       \
-                        const int32_t x = ((const int16_t *)a)[tw_broadcast_index(p->a, at)];                          \
-                        const int32_t y = ((const b_type *)b)[tw_broadcast_index(p->b, at)];                           \
-                        *to++ = (to_type)(VALUE);                                                                      \
-                    }                                                                                                  \
-                }                                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
+#define TW_EACH_S16_FORM(kernel, params, b_type, to_type, VALUE)                                                        \
+    static inline void kernel##_run(const params *p, const int16_t *a, int32_t a_step, const b_type *b, int32_t b_step, \
+                                    to_type *to, int32_t count)                                                         \
+    {                                                                                                                   \
+        for (int32_t i = 0; i < count; ++i, a += a_step, b += b_step) {                                                 \
+            const int32_t x = *a, y = *b;                                                                               \
+            to[i] = (to_type)(VALUE);                                                                                   \
+        }                                                                                                               \
+    }                                                                                                                   \
+    TW_RUNS_S16_FORM(kernel, params, p, b_type, to_type, kernel##_run)
 
 /* Defines a kernel on two whole int16 maps: value(p, x, y) is an element of the output, less its zero point, not yet clamped. */
 #define TW_BINARY_S16_FORM(kernel, params, value)      \
@@ -190,6 +198,9 @@ void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range
  * may alias an operand of its extents. */
 void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out);
 
+/* The same with the Arm MVE extension; zero points are 0. */
+void tw_add_s16_mve(const tw_add *p, const void *a, const void *b, void *out);
+
 /* The square of an int8 difference with broadcasting: left_shift is 7, and b_sign does not matter. No scratch; out may
  * alias an operand of the same extents. */
 void tw_squared_difference_s8(const tw_add *p, const void *a, const void *b, void *out);
@@ -202,6 +213,9 @@ void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range
 /* int16 product with broadcasting, zero points and clamps being those of int16. No scratch; out may alias an operand of its
  * extents. */
 void tw_mul_s16(const tw_mul *p, const void *a, const void *b, void *out);
+
+/* The same with the Arm MVE extension; zero points are 0. */
+void tw_mul_s16_mve(const tw_mul *p, const void *a, const void *b, void *out);
 
 /* int8 quotient a / b with broadcasting: multiplier and shift are those of the quotient. a / 0 is the lowest or the highest output
  * by the sign of a, 0 / 0 is the output's zero point. No scratch; out may alias an operand of the same extents. */

@@ -123,6 +123,10 @@ void tw_fully_connected_s8_w4_rows(const tw_fully_connected *p, tw_view in, void
  * scratch. */
 void tw_fully_connected_s16(const tw_fully_connected *p, const void *in, void *out);
 
+/* The same with the Arm DSP extension, or the MVE extension. */
+void tw_fully_connected_s16_dsp(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s16_mve(const tw_fully_connected *p, const void *in, void *out);
+
 typedef struct {
     tw_fully_connected dense;
     int32_t weights_zero;  /* the weights' zero point */

@@ -77,11 +77,11 @@ TW_INLINE void tw_pool_join_four(const tw_view *in, const tw_pool_window *window
 /* Computes the output of one pixel, all channels, at `to`; window: the pixels of its window that lie inside the map. */
 typedef void tw_pool_pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int8_t *to);
 
-/* Calls `pixel` for each pixel of a range of an int8 output. */
-TW_INLINE void tw_pool_each(const tw_pool *p, tw_view in, tw_view out, tw_range range, tw_pool_pixel *pixel)
+/* Calls `pixel` for each pixel of a range of the output, of values of `bytes` bytes. */
+TW_INLINE void tw_pool_each(const tw_pool *p, tw_view in, tw_view out, tw_range range, int32_t bytes, tw_pool_pixel *pixel)
 {
     tw_pool_window window;
-    window.pixel = p->in.c;
+    window.pixel = p->in.c * bytes;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, window.pixel);
         const int32_t top = y * p->stride.h - p->pad.h;
@@ -140,7 +140,11 @@ TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range 
 }
 
 /* The average of `count` values, rounded half away from zero. */
-static inline int32_t tw_pool_mean(int32_t sum, int32_t count) { return (sum + (sum > 0 ? count / 2 : -(count / 2))) / count; }
+static inline int32_t tw_pool_mean(int32_t sum, int32_t count)
+{
+    const int32_t sign = sum >> 31, half = (int32_t)((uint32_t)count >> 1);
+    return (sum + (half ^ sign) - sign) / count;
+}
 
 /* The int8 average of `count` values; sum: less away_from for each. */
 static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
