@@ -54,6 +54,7 @@ docs: $(STAMP)-docs
 
 bench: setup
 	$(BIN)/python bench/code_size.py
+	$(BIN)/python bench/board_times.py
 	$(BIN)/python bench/cycles_per_instruction.py
 	$(BIN)/python bench/models.py
 	$(BIN)/python bench/papers/fusion.py

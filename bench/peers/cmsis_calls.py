@@ -20,6 +20,7 @@ from tinyweave.ops.fixed_point import quantize_multipliers
 from tinyweave.ops.spec import activation_range
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import Inference
+from tinyweave.simulate.target import Caches
 
 ALIGN = 16
 SUFFIXES = {"int8": "s8", "int16": "s16"}
@@ -188,7 +189,15 @@ def has_function(graph: Graph) -> bool:
     return "pool" in kind or (not wide if kind == "softmax" else a.y.dtype == "int8")  # softmax on int16 takes tables
 
 
-def call(graph: Graph, core: str, inputs: Sequence[np.ndarray[Any, Any]], library: Path, include: Sequence[Path]) -> Inference:
+def call(
+    graph: Graph,
+    core: str,
+    inputs: Sequence[np.ndarray[Any, Any]],
+    library: Path,
+    include: Sequence[Path],
+    *,
+    caches: Caches | None = None,
+) -> Inference:
     """Run a graph of one op, for which the library has a function, on an emulated core by a call of this function."""
     a = Layer(graph)
     text = CALLS[a.op.kind](a)
@@ -197,4 +206,5 @@ def call(graph: Graph, core: str, inputs: Sequence[np.ndarray[Any, Any]], librar
         code = MODEL.format(constants="\n".join(a.constants), bytes=a.bytes, init=a.init, out=out, call=text)
         (Path(folder) / "mark.c").write_text(code)
         firmware = linked(core, Path(folder), ("-O2", "-w"), include, library)
-        return emulated.invoke(firmware, {"sram": a.end + 64}, [x.tobytes() for x in inputs], [a.out.bytes])
+        data = [x.tobytes() for x in inputs]
+        return emulated.invoke(firmware, {"sram": a.end + 64}, data, [a.out.bytes], caches=caches)
