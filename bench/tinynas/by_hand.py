@@ -362,7 +362,7 @@ def section(lines: Sequence[Line], limit: float) -> str:
     names = " ".join(dict.fromkeys(line["set"] for line in lines))
     seeds = {line["seed"] for line in lines}
     count = sum(1 + len(line["rivals"]) for line in lines)
-    cost = Cost(count, 2 * sum(line["cpu_seconds"] for line in lines), 0)  # the CNNs take as long as the search
+    cost = Cost(count, 2 * sum(line["cpu_seconds"] for line in lines))  # the CNNs take as long as the search
     command = filled(f"Command: `bench/tinynas/by_hand.py -o DIR --seeds {len(seeds)} {names}`. Cost: {cost}.")
     return f"{filled(WORDS.format(minutes=lines[0]['minutes']))}\n{report(lines, limit)}\n{command}"
 

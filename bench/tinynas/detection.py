@@ -23,7 +23,7 @@ import one_line  # noqa: F401
 
 # isort: split
 import numpy as np
-from evidence_results import Cost, Difference, Table
+from evidence_results import Difference, Table, cost_of
 from holm import p_value
 from numpy.typing import NDArray
 from page_text import filled
@@ -282,7 +282,7 @@ def section(lines: Lines, limit: float) -> str:
     """Return the section of docs/EVIDENCE.md; `limit` is the largest p-value of a verdict."""
     every, parts = [line for each in lines.values() for line in each.values()], list[str]()
     if made := tables(lines):
-        cost = Cost(len(every), sum(line["cpu_seconds"] for line in every), 0)
+        cost = cost_of(every)
         seeds, seconds = 1 + max(line["seed"] for line in every), every[0]["seconds"]
         parts.append(filled(DETECTORS.format(**every[0])))
         parts += [f"{filled(words)}\n{table.text(limit)}" for words, table in made.items()]

@@ -1,20 +1,21 @@
-"""The MCUNet thesis' tables in small: what a search finds beside scaled networks, other engines, other spaces, 4-bit weights.
+"""Experiments of the MCUNet thesis in small: what a search finds beside scaled networks, other spaces, and 4-bit weights.
 
-In: a fifth of CIFAR-10 and the recordings of spoken digits (--shared), minutes. Out: a line of JSON per measurement in the file
-RESULTS of a folder (-o), from which `evidence_page.py` writes docs/EVIDENCE.md.
+In: a fifth of CIFAR-10 (--shared), minutes, names of experiments (--only). Out: a line of JSON per measurement in the file
+RESULTS of a folder (-o). When the file has all of an experiment's measurements, `evidence_page.py` writes its table into
+docs/EVIDENCE.md.
 
-Supernets only rank networks. Each compared network is then trained from random weights, all by one recipe and for equally many
-epochs, and tested on samples that no choice has seen. The tests of keywords are on speakers that are not in the training: each
-of three rotations leaves out two other speakers, and has a supernet of its own. All searches of images share one supernet.
+Supernets only rank networks. Each compared network is then trained from random weights, all by the recipe of `tinyweave search`
+and for equally many epochs, and tested on samples that no choice has seen. The images and the RAM are small, so that trainings
+that converge are affordable, and that the RAM excludes about half of the networks.
 
-Measurements run in parallel, the most valuable first. Without --epochs and --supernet-epochs the speed of the machine is
-measured once, and decides how many epochs there are. After --minutes the script ends; the same command continues it.
+Before the measurements their predicted CPU time is printed. After --minutes the script ends; the same command continues it, but
+begins a training that was interrupted again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import multiprocessing
 import os
 import platform
@@ -22,90 +23,81 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
 import evidence_jobs as measure
-import numpy as np
-from baselines import TABLES, best_ds_cnn, best_scaled
-from evidence_jobs import ENGINES, Limits, Record, Training
+from evidence_jobs import FAMILIES, Limits, Record
 
-from tinynas.arch import macs, to_json
+from tinynas.arch import Arch, macs
+from tinynas.budget import Budget, machine_factor
 from tinynas.evolution import Evolution
-from tinynas.halving import DATA, load_data, save_data
+from tinynas.halving import DATA, batch_of, load_data, save_data
 from tinynas.journal import append, entries
+from tinynas.one_shot import PLANNING, PLANS, SupernetBudget, needed_seconds, predicted_seconds
 from tinynas.prepare import task_of
 from tinynas.settings import Preparation
-from tinynas.space import SearchSpace, arch_of, keywords, plain, small_images
-from tinynas.stage_one import Setting, StageLimits, stage_one
-from tinynas.tasks.dataset import PARTS, Dataset
+from tinynas.space import SearchSpace, arch_of, sample, small_images, smallest
+from tinynas.stage_one import Setting
+from tinynas.tasks.dataset import Dataset
+from tinynas.workers import Workers, pool
 from tinyweave.ir import CompileError
-from tinyweave.support.parent import end_with_parent
 
-KIB = 1024
+KIB, CLASSES, SEEDS = 1024, 10, 3
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared"))
-RESULTS, PLAN = "results.jsonl", "plan.json"
-UNRECORDED = ("-o", "--out", "--shared", "--minutes", "--processes", "--only")  # options that change no measurement
-ROTATIONS = 3  # of the speakers of the keywords
-SPEAKERS = 6
-IMAGES = replace(small_images((20, 24, 28, 32)), name="joint_images", widths=(0.5, 0.75, 1.0, 1.25), joint=True, by_group=True)
-KEYWORDS = replace(keywords((40, 40)), name="joint_keywords", widths=(0.5, 0.75, 1.0, 1.5), joint=True)
-IMAGES, KEYWORDS = (replace(space, poolings=("mean",)) for space in (IMAGES, KEYWORDS))  # as in the thesis
-SPACES = {"images": IMAGES, "keywords": KEYWORDS}
-# KiB of the arena -> KiB of weights, eight times as many, as boards have more Flash than RAM
-LIMITS = {"images": {8: 64, 16: 128, 32: 256}, "keywords": {6: 48, 10: 80, 16: 128}}
-MIDDLE = 16  # KiB of the arena: the limit of the images at which spaces, engines and proxies are compared
-BATCHES = {"images": 128, "keywords": 64}
-TIMES = {"images": 1, "keywords": 4}  # epochs of a network per epoch of the plan: there are fewer recordings than images
-SUPERNET_BATCHES = {"images": 256, "keywords": 64}
-SECONDS = 0.82  # of a recording: 40 frames, and as many bands
-CLASSES = 10
-BEST_ENGINE = "streamed"
-RIVALS = {"images": (*TABLES, "plain"), "keywords": ("ds_cnn", "plain")}
-PLAIN_WIDTHS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
-TRIED = 2  # scaled networks of a family that are trained
-MACS = (1_000_000, 2_000_000, 4_000_000)  # limits of the joint search of resolution and width
-NARROW_FLASH = (24, 48)  # KiB of weights, where 4 bits are compared with 8
-SETTINGS, SETTINGS_TRIED, SAMPLED = 10, 4, 100  # best settings, of which some are searched; networks sampled in each
-LONGER = 3  # times as many epochs, to see whether a family only trains more slowly
-MIN_SHARE = 0.5  # of the networks of a space must fit; few spaces reach the 0.8 of stage one here
-CURVES = 5  # seeds of evolution and of random search
-COMPANY = 3  # other measurements that run while supernets train
-SHARES = {"supernets": 0.25, "trainings": 0.35}  # of the time; "trainings" are the trainings in the most valuable measurements
-TRAININGS = {"images": 9, "keywords": 7}  # of the most valuable measurements, per limit and seed, about
-STEPS = 50  # of an epoch of images, about
-MAX_EPOCHS, MAX_SUPERNET_EPOCHS = 80, 200
+RESULTS = "results.jsonl"
+IMAGES = replace(
+    small_images((12, 16, 20)),
+    name="joint_images",
+    widths=(0.5, 0.75, 1.0, 1.25),
+    joint=True,
+    by_group=True,
+    poolings=("mean",),  # as in the thesis
+)
+LIMITS = Limits("streamed", 8 * KIB, 128 * KIB)  # with less Flash no scaled ProxylessNAS fits
+NARROW = 32 * KIB  # bytes of Flash in which 4 bits are compared with 8
+MILLISECONDS = (60.0, 30.0)
+COMPARED = ("mobilenet_v2", "plain")  # families that are compared under limits of time
+MACS = (300_000, 600_000, 1_200_000)  # limits of the joint search of image size and width
+SPACES = 8  # of stage one, from best to worst, that are searched
+SAMPLED, MIN_SHARE = 100, 0.1  # networks that stage one samples in a space, and the share of them that must fit
+EPOCHS, QAT_EPOCHS = 56, 10  # of each network; of the training for int8 and 4-bit weights that follows
+SUPERNET = SupernetBudget(10, 30, Evolution(24, 5, 12, 12, generations=4))
+RANDOM = Evolution(SUPERNET.evolution.evaluations, generations=0)
+SETTINGS = {"epochs": EPOCHS, "qat_epochs": QAT_EPOCHS, "supernet": [SUPERNET.warm_up, SUPERNET.epochs], "seeds": SEEDS}
+TYPICAL = 64  # networks that are sampled to predict the time of trainings
+MACS_PER_MS = 32_000  # of a network on the nRF52840, to predict the time of trainings
+QAT_SLOWDOWN = 3  # of a training step with fake quantisation
 
 
-class Plan(NamedTuple):
-    """Lengths of trainings and searches, equal for all networks."""
+class Kind(NamedTuple):
+    """The networks of one row of a table, one per seed: how they are found, within which limits, and in which space."""
 
-    epochs: int  # of each network for images
-    supernet_epochs: int
-    warm_up: int  # epochs of a supernet's largest network alone
-    population: int
-    generations: int
+    name: str
+    how: str = "evolution"  # or "random", "scaled" (a network of evolution, scaled down), or one of FAMILIES
+    limits: Limits = LIMITS
+    space: SearchSpace = IMAGES
+    supernet: str = "images"  # folder of the supernet with whose weights the space is searched
+    shared: SearchSpace = IMAGES  # space of this supernet
 
-    @property
-    def evolution(self) -> Evolution:
-        """Return the settings of evolution."""
-        half = self.population // 2
-        return Evolution(self.population, max(2, self.population // 5), half, half, generations=self.generations)
 
-    @property
-    def random_search(self) -> Evolution:
-        """Return the settings of a random search that evaluates the same number of networks as evolution."""
-        return Evolution(self.evolution.evaluations, generations=0)
+class Experiment(NamedTuple):
+    """A table: the limit that differs between groups of rows, the groups by label, with Kinds by label; steps and seeds."""
+
+    limit: str
+    groups: dict[str, dict[str, Kind]]
+    step: str = "train"  # "tune": and trained for quantisation; "double": for twice as many epochs; "search": not trained
+    seeds: int = SEEDS
 
 
 class Job(NamedTuple):
@@ -116,6 +108,7 @@ class Job(NamedTuple):
 
     key: str
     function: Callable[..., Record]
+    predict: Callable[[Budget], float]  # CPU seconds on the reference core
     needs: tuple[str, ...] = ()
     reads: int = 0
 
@@ -125,330 +118,188 @@ def key(*words: object) -> str:
     return " ".join(map(str, words))
 
 
-def limits_of(task: str, engine: str, ram: int) -> Limits:
-    """Return the limits of a task for an engine and a limit of RAM in KiB."""
-    return Limits(engine, ram * KIB, LIMITS[task][ram] * KIB)
+@lru_cache(maxsize=1)
+def experiments() -> dict[str, Experiment]:
+    """Return the experiments by the number of the table or figure of the thesis, the most valuable first."""
+    evolution = Kind("evolution")
+    by_layer = Kind("evolution layers", limits=LIMITS._replace(engine="layers"))
+    sampled, rivals = Kind("random", "random"), {each: Kind(each, each) for each in FAMILIES}
+    timed = {"none": {"evolution": evolution, **{each: rivals[each] for each in COMPARED}}}
+    for ms in MILLISECONDS:
+        kinds = (Kind(key(how, ms, "ms"), how, LIMITS._replace(ms=ms)) for how in ("evolution", *COMPARED))
+        timed[f"{ms:g} ms"] = {each.how: each for each in kinds}
+    curves = {"evolution": evolution, "random search": sampled, "evolution, layer by layer": by_layer}
+    narrow = {
+        f"{bits} bits": Kind(key("evolution", bits, "bits"), limits=LIMITS._replace(flash=NARROW, bits=bits)) for bits in (8, 4)
+    }
+    ram = f"{LIMITS.ram // KIB} KiB"
+    return {
+        "5.1": Experiment("RAM", {ram: {**curves, **rivals}}),
+        "5-6": Experiment("RAM", {ram: curves}, "search"),
+        "doubled": Experiment("RAM", {ram: {"evolution": evolution, "plain": rivals["plain"]}}, "double", 1),
+        "5.2": Experiment("limit of time", timed),
+        "5.8": Experiment("MACs", {f"{most / 1e6:g} M": joint(most) for most in MACS}),
+        "5.3": Experiment("Flash", {f"{NARROW // KIB} KiB": narrow}, "tune"),
+        "5.6": Experiment("RAM", {ram: {**{label(each): own(each) for each in spaces()}, "all sizes and widths": evolution}}),
+    }
 
 
-def rival_archs(task: str, name: str, limits: Limits) -> list[str]:
-    """Return the largest networks of a family that fit, at most TRIED, as JSON; name is one of RIVALS."""
-    space = SPACES[task]
-    if name == "ds_cnn":
-        archs = best_ds_cnn(space.sizes[0], CLASSES, measure.FREE, fits=limits.fit)
-    elif name == "plain":
-        uniform = replace(space, by_group=False, widths=PLAIN_WIDTHS)
-        choices = [
-            plain(uniform, width, depth)._replace(size=size)
-            for size, width, depth in product(space.sizes, PLAIN_WIDTHS, (1, 2, 3))
-        ]
-        archs = [arch for choice in choices if limits.fit(arch := arch_of(uniform, choice, CLASSES))]
-    else:
-        archs = best_scaled(name, space.sizes, space.channels, CLASSES, measure.FREE, fits=limits.fit)
-    return [to_json(arch) for arch in sorted(set(archs), key=macs, reverse=True)[:TRIED]]
-
-
-class Jobs:
-    """The list of all measurements, the most valuable first, with methods that add to it."""
-
-    def __init__(self, folder: Path, plan: Plan) -> None:
-        """Create an empty list."""
-        self.folder, self.plan, self.list = folder, plan, list[Job]()
-
-    def training(self, task: str, place: str, *, part: int = 1) -> Training:
-        """Return the recipe of a task, whose samples are in the folder `place`; epochs are divided by `part`."""
-        return Training(self.folder / place, max(1, TIMES[task] * self.plan.epochs // part), BATCHES[task])
-
-    def supernet(self, task: str, place: str, space: SearchSpace, seed: int = 0) -> None:
-        """Add the training of a supernet in the folder `place`."""
-        training = Training(self.folder / place, self.plan.supernet_epochs, SUPERNET_BATCHES[task])
-        self.list.append(Job(key("supernet", place), partial(measure.supernet, training, space, self.plan.warm_up, seed)))
-
-    def search(
-        self, how: str, place: str, limits: Limits, label: str, seed: int, *, space: SearchSpace, shared: SearchSpace
-    ) -> str:
-        """Add a search with the weights of the supernet in `place`; return its key. `how` is "evolution" or "random"."""
-        name, evolution = key(how, place, label, seed), self.plan.evolution if how == "evolution" else self.plan.random_search
-        search = partial(measure.searched, self.folder / place, (shared, space), limits, evolution, seed)
-        if all(job.key != name for job in self.list):
-            self.list.append(Job(name, search, (key("supernet", place),)))
-        return name
-
-    def train(
-        self, found: str, function: Callable[..., Record], label: str = "train", name: str = "", **arguments: Any
-    ) -> None:
-        """Add a training of a network that the measurement `found` has found: the function reads its Record first.
-
-        Without `name`, the key is `label`, then `found`. The keyword arguments are passed to the function.
-        """
-        self.list.append(Job(name or key(label, found), partial(function, **arguments), (found,), 1))
-
-
-def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
-    """Return all measurements, the most valuable first: all tables with one seed, then with the next."""
-    all_jobs = Jobs(folder, plan)
-    settings = best_settings(MIDDLE)
-    own = replace(IMAGES, sizes=(settings[0].size or IMAGES.sizes[0],), widths=(settings[0].width,))
-    all_jobs.supernet("images", "images", IMAGES)
-    for rotation in range(ROTATIONS):
-        all_jobs.supernet("keywords", f"keywords-{rotation}", KEYWORDS, rotation)
-    for seed in range(seeds):
-        engines_and_rivals(all_jobs, "images", "images", seed, tuple(ENGINES))
-        if seed == 0:
-            for rotation in range(ROTATIONS):
-                engines_and_rivals(all_jobs, "keywords", f"keywords-{rotation}", rotation, ("layers", BEST_ENGINE))
-        remedies(all_jobs, seed)
-        longer(all_jobs, seed)
-        bits(all_jobs, seed)
-        joint(all_jobs, seed)
-        spaces(all_jobs, settings, seed)
-        for name, ram in product(RIVALS["images"], LIMITS["images"]):
-            rival(all_jobs, "images", "images", name=name, engine="layers", ram=ram, seed=seed)
-        if seed == 0:
-            curves(all_jobs, seeds)
-            all_jobs.supernet("images", "images-own", own)
-        own_supernet(all_jobs, own, seed)
-    return all_jobs.list
-
-
-def engines_and_rivals(all_jobs: Jobs, task: str, place: str, seed: int, engines: Sequence[str]) -> None:
-    """Add searches with several engines, random search, and scaled networks, and train the networks that they find."""
-    space, training = SPACES[task], all_jobs.training(task, place)
-    searches = [("evolution", engine) for engine in engines] + [("random", BEST_ENGINE)]
-    for ram, (how, engine) in product(LIMITS[task], searches):
-        label = key(engine, ram)
-        name = all_jobs.search(how, place, limits_of(task, engine, ram), label, seed, space=space, shared=space)
-        all_jobs.train(name, measure.trained_winner, training=training, seed=seed)
-    for name, ram in product(RIVALS[task], LIMITS[task]):
-        rival(all_jobs, task, place, name=name, engine=BEST_ENGINE, ram=ram, seed=seed)
-
-
-def rival(all_jobs: Jobs, task: str, place: str, *, name: str, engine: str, ram: int, seed: int) -> None:
-    """Add trainings of a family of networks.
-
-    With seed 0 at most TRIED networks are trained, and the best on the validation part is kept; with another seed this network
-    is trained again. Each rotation of the speakers has other samples, so there all of the TRIED networks are trained.
-    """
-    training, label = all_jobs.training(task, place), key("rival", place, name, engine, ram)
-    if seed == 0 or task == "keywords":
-        job = partial(measure.best_trained, training, rival_archs(task, name, limits_of(task, engine, ram)), seed)
-        all_jobs.list.append(Job(key(label, seed), job))
-    else:
-        all_jobs.train(key(label, 0), measure.trained_winner, name=key(label, seed), training=training, seed=seed)
-
-
-def longer(all_jobs: Jobs, seed: int) -> None:
-    """Add trainings that are LONGER times as long, of searched networks and of their rivals at the middle limit of RAM."""
-    training = all_jobs.training("images", "images")
-    training = training._replace(epochs=LONGER * training.epochs)
-    found = [
-        key("evolution images", BEST_ENGINE, MIDDLE, seed),
-        *(key("rival images", name, BEST_ENGINE, MIDDLE, 0) for name in RIVALS["images"]),
-    ]
-    for name in found:
-        words, _ = name.rsplit(" ", 1)
-        all_jobs.train(name, measure.trained_winner, name=key("longer", words, seed), training=training, seed=seed)
-
-
-def curves(all_jobs: Jobs, seeds: int) -> None:
-    """Add evolution with two engines and random search with more seeds, at the middle limit of RAM."""
-    for seed in range(seeds, CURVES):
-        for how, engine in (("evolution", "layers"), ("evolution", BEST_ENGINE), ("random", BEST_ENGINE)):
-            limits = limits_of("images", engine, MIDDLE)
-            all_jobs.search(how, "images", limits, key(engine, MIDDLE), seed, space=IMAGES, shared=IMAGES)
-
-
-def remedies(all_jobs: Jobs, seed: int) -> None:
-    """Add what may help a search that does not win: other choices among the networks that it has evaluated."""
-    training = all_jobs.training("images", "images")
-    for ram in LIMITS["images"]:
-        found = key("evolution images", BEST_ENGINE, ram, seed)
-        all_jobs.train(found, measure.trained_largest, "largest", training=training, seed=seed)
-        all_jobs.train(found, measure.tuned_winner, "tuned", training=training, shared=IMAGES, seed=seed)
-        finalists = partial(measure.trained_finalists, training=training, seed=seed)
-        all_jobs.list.append(Job(key("finalists", found), finalists, (found, key("train", found)), 2))
+def joint(most: int) -> dict[str, Kind]:
+    """Return the rows of table 5.8 for a limit of multiply-accumulates: what is searched beside the network."""
+    limits, one = LIMITS._replace(macs=most), settings(most)[0]
+    fixed = replace(IMAGES, sizes=(sides(one),), widths=(one.width,))
+    return {
+        "size and a width per group": Kind(key("flexible", most), limits=limits),
+        "size and one width": Kind(key("uniform", most), limits=limits, space=replace(IMAGES, by_group=False)),
+        "one size and width": Kind(key("fixed", most), limits=limits, space=fixed),
+        "no limit, then scaled down": Kind(key("scaled", most), "scaled", limits),
+    }
 
 
 @lru_cache(maxsize=8)
-def best_settings(ram: int, most: int | None = None) -> list[Setting]:
-    """Return the best pairs of image size and width within limits, by stage one; the best first.
+def settings(most: int | None = None) -> list[Setting]:
+    """Return the pairs of image size and width of which MIN_SHARE fits, ranked by the 80th percentile of MACs (stage one).
 
-    The limits are the RAM (KiB) with its Flash, and at most `most` multiply-accumulates.
+    Networks with more than `most` multiply-accumulates do not fit.
     """
-    stage = StageLimits(ram * KIB, LIMITS["images"][ram] * KIB, *ENGINES[BEST_ENGINE])
-    found = stage_one(replace(IMAGES, by_group=False), stage, CLASSES, SAMPLED)
-    if most is not None:
-        found = [replace(each, macs=tuple(count for count in each.macs if count <= most)) for each in found]
-    ranked = sorted(found, key=lambda each: -each.p80)
-    feasible = [each for each in ranked if each.share >= MIN_SHARE]
-    return [*feasible, *(each for each in ranked if each not in feasible)][:SETTINGS]
+    limits, found = LIMITS._replace(macs=most), list[Setting]()
+    for size, width in product(IMAGES.sizes, IMAGES.widths):
+        rng = random.Random(f"{size} {width}")
+        drawn = [arch_of(IMAGES, sample(IMAGES, rng, size, width), CLASSES) for _ in range(SAMPLED)]
+        found.append(Setting(size, width, tuple(sorted(map(macs, filter(limits.fit, drawn)))), SAMPLED))
+    return sorted((each for each in found if each.share >= MIN_SHARE), key=lambda each: -each.p80)
 
 
-def own_supernet(all_jobs: Jobs, own: SearchSpace, seed: int) -> None:
-    """Add a search in the best space, `own`, with a supernet of its own."""
-    limits = limits_of("images", BEST_ENGINE, MIDDLE)
-    name = all_jobs.search("evolution", "images-own", limits, "own", seed, space=own, shared=own)
-    all_jobs.train(name, measure.trained_winner, training=all_jobs.training("images", "images"), seed=seed)
+def spaces() -> list[Setting]:
+    """Return SPACES of the settings, at equal distances from the best to the worst."""
+    ranked = settings()
+    return [ranked[round(number * (len(ranked) - 1) / (SPACES - 1))] for number in range(SPACES)]
 
 
-def spaces(all_jobs: Jobs, settings: Sequence[Setting], seed: int) -> None:
-    """Add searches in the best space and in random ones of the best ten, all with the common supernet."""
-    training, limits = all_jobs.training("images", "images"), limits_of("images", BEST_ENGINE, MIDDLE)
-    others = random.Random(0).sample(list(settings[1:]), min(SETTINGS_TRIED, len(settings) - 1))
-    for setting in (settings[0], *others):
-        assert setting.size is not None
-        space = replace(IMAGES, sizes=(setting.size,), widths=(setting.width,))
-        label = key("space", setting.size[0], setting.width)
-        name = all_jobs.search("evolution", "images", limits, label, seed, space=space, shared=IMAGES)
-        all_jobs.train(name, measure.trained_winner, training=training, seed=seed)
+def sides(setting: Setting) -> tuple[int, int]:
+    """Return the image size of a setting, which has one."""
+    assert setting.size is not None
+    return setting.size
 
 
-def joint(all_jobs: Jobs, seed: int) -> None:
-    """Add searches within limits of multiply-accumulates: one size and width, one width per network, one per group.
-
-    The one size and width are those that stage one chooses within the same limits.
-    """
-    ram = max(LIMITS["images"])
-    kinds = {"fixed": IMAGES, "uniform": replace(IMAGES, by_group=False), "flexible": IMAGES}
-    for most, (kind, space) in product(MACS, kinds.items()):
-        if kind == "fixed":
-            (setting, *_) = best_settings(ram, most)
-            assert setting.size is not None
-            space = replace(space, sizes=(setting.size,), widths=(setting.width,))
-        limits = limits_of("images", BEST_ENGINE, ram)._replace(macs=most)
-        name = all_jobs.search("evolution", "images", limits, key(kind, most), seed, space=space, shared=IMAGES)
-        all_jobs.train(name, measure.trained_winner, training=all_jobs.training("images", "images"), seed=seed)
+def label(setting: Setting) -> str:
+    """Return the name of a setting in tables."""
+    return f"{sides(setting)[0]} px, width {setting.width:g}"
 
 
-def bits(all_jobs: Jobs, seed: int) -> None:
-    """Add searches for networks with weights of 8 and of 4 bits that have equally many bytes; quantise what they find."""
-    training = all_jobs.training("images", "images")
-    for flash, each in product(NARROW_FLASH, (8, 4)):
-        limits = Limits(BEST_ENGINE, MIDDLE * KIB, flash * KIB, bits=each)
-        name = all_jobs.search("evolution", "images", limits, key("bits", each, flash), seed, space=IMAGES, shared=IMAGES)
-        file = training.folder / "weights" / f"bits-{each}-{flash}-{seed}.pt"
-        all_jobs.train(name, measure.trained_winner, training=training, seed=seed, end=file)
-        all_jobs.train(key("train", name), measure.quantised, "quantise", training=training, file=file, bits=each)
+def own(setting: Setting) -> Kind:
+    """Return the Kind that searches the space of a setting by a supernet of its own."""
+    name = f"space-{sides(setting)[0]}-{setting.width:g}"
+    space = replace(IMAGES, name=name, sizes=(sides(setting),), widths=(setting.width,), joint=False, by_group=False)
+    return Kind(name, space=space, supernet=name, shared=space)
 
 
-def chosen(all_jobs: Sequence[Job], patterns: Sequence[str]) -> list[Job]:
-    """Return the measurements whose keys match one of the patterns, such as "train *", and the measurements that these need."""
-    needed = set[str]()
-    for job in reversed(all_jobs):  # what a measurement needs is before it
-        if job.key in needed or any(fnmatchcase(job.key, pattern) for pattern in patterns):
-            needed |= {job.key, *job.needs}
-    return [job for job in all_jobs if job.key in needed]
+def jobs(folder: Path, names: Sequence[str]) -> list[Job]:
+    """Return the measurements of some experiments, in the order in which to run them, each once."""
+    every = dict[str, Job]()
+    for experiment in map(experiments().__getitem__, names):
+        for kinds, seed in product(experiment.groups.values(), range(experiment.seeds)):
+            for kind in kinds.values():
+                every |= {job.key: job for job in jobs_of(folder, kind, seed, experiment.step)}
+    return list(every.values())
 
 
-def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:
-    """Yield the words of a command without some options and their values."""
-    is_left_out = False
-    for word in command:
-        is_left_out = word in options if word.startswith("-") else is_left_out
-        if not is_left_out:
-            yield word
+def jobs_of(folder: Path, kind: Kind, seed: int, step: str) -> Iterator[Job]:
+    """Yield the measurements that give the network of a Kind with a seed, up to a step of an Experiment."""
+    limits, (search, train) = kind.limits, (key(each, kind.name, seed) for each in ("search", "train"))
+    if kind.how in ("evolution", "random", "scaled"):
+        if kind.how == "scaled":
+            search = key("search evolution", seed)
+            yield from jobs_of(folder, Kind("evolution"), seed, "search")
+        else:
+            place = key("supernet", kind.supernet)
+            yield Job(
+                place,
+                partial(measure.supernet, folder / kind.supernet, kind.shared, SUPERNET, 0),
+                partial(supernet_seconds, kind.shared),
+            )
+            evolution, spaces = SUPERNET.evolution if kind.how == "evolution" else RANDOM, (kind.shared, kind.space)
+            run = partial(measure.searched, folder / kind.supernet, spaces, limits, evolution, seed)
+            yield Job(search, run, partial(search_seconds, kind), (place,))
+    if step == "search":
+        return
+    settled = {"folder": folder, "epochs": EPOCHS, "seed": seed}
+    if kind.how == "scaled":
+        yield Job(train, partial(measure.trained_scaled, limits=limits, **settled), partial(train_seconds, kind), (search,), 1)
+    elif kind.how not in FAMILIES:
+        run = partial(measure.trained_winner, ram=limits.ram, **settled)
+        yield Job(train, run, partial(train_seconds, kind), (search,), 1)
+    elif not seed:
+        run = partial(measure.trained_family, limits=limits, of=(kind.how, kind.space), **settled)
+        yield Job(train, run, partial(train_seconds, kind, times=measure.TRIED))
+    else:  # with other seeds the best network of seed 0 is trained again
+        run = partial(measure.trained_winner, ram=limits.ram, **settled)
+        yield Job(train, run, partial(train_seconds, kind), (key("train", kind.name, 0),), 1)
+    if step == "tune":
+        run = partial(measure.tuned, folder=folder, epochs=QAT_EPOCHS, seed=seed, bits=limits.bits)
+        share = QAT_SLOWDOWN * QAT_EPOCHS / EPOCHS
+        yield Job(key(step, kind.name, seed), run, partial(train_seconds, kind, times=share), (train,), 1)
+    if step == "double":
+        run = partial(measure.trained_winner, ram=limits.ram, **settled | {"epochs": 2 * EPOCHS})
+        yield Job(key(step, kind.name, seed), run, partial(train_seconds, kind, times=2), (train,), 1)
 
 
-def write_samples(folder: Path, shared: Path) -> None:
-    """Write the samples of both tasks into subfolders of `folder`, unless they are there."""
-    if not (folder / "images" / DATA / "data.json").is_file():
-        data, _ = task_of("images", shared / "data" / "cifar10_fifth" / "train", Preparation((32, 32)))
-        save_data(data, folder / "images" / DATA)
-    missing = [each for each in range(ROTATIONS) if not (folder / f"keywords-{each}" / DATA / "data.json").is_file()]
-    if missing:
-        prepared = Preparation(seconds=SECONDS, by_speaker=True)
-        data, _ = task_of("keywords", shared / "data" / "fsdd" / "recordings", prepared)
-        for each in missing:
-            save_data(rotated(data, each), folder / f"keywords-{each}" / DATA)
-    link = folder / "images-own" / DATA
-    link.parent.mkdir(exist_ok=True)
-    if not link.exists():
-        link.symlink_to(Path("..") / "images" / DATA)
+def supernet_seconds(space: SearchSpace, limit: Budget) -> float:
+    """Predict the CPU seconds of the training of a supernet on the reference core."""
+    costs = predicted_seconds(space, CLASSES, limit, 1)
+    return needed_seconds(replace(SUPERNET, evolution=Evolution(0, generations=0)), costs, 1)
 
 
-def counted(folder: Path) -> dict[str, Record]:
-    """Return by subfolder the number of samples in each part."""
-    names = ("images", *(f"keywords-{each}" for each in range(ROTATIONS)))
-    return {name: load_data(folder / name / DATA).counts() for name in names}
+def search_seconds(kind: Kind, limit: Budget) -> float:
+    """Predict the CPU seconds of a search on the reference core; only a limit of time needs plans of networks."""
+    each = predicted_seconds(kind.space, CLASSES, limit, 1)["evolution"]
+    return RANDOM.evaluations * (each if kind.limits.ms else each - PLANS * PLANNING)
 
 
-def rotated(data: Dataset, rotation: int) -> Dataset:
-    """Return the samples with two speakers in the test part, another in the validation part, and three in training."""
-    assert data.groups is not None
-    order = np.unique(data.groups)
-    assert len(order) == SPEAKERS
-    parts = np.full(len(data.parts), PARTS.index("train"), np.uint8)
-    parts[np.isin(data.groups, order[2 * rotation : 2 * rotation + 2])] = PARTS.index("test")
-    parts[data.groups == order[(2 * rotation + 2) % SPEAKERS]] = PARTS.index("validation")
-    return replace(data, parts=parts)
+def train_seconds(kind: Kind, limit: Budget, times: float = 1.0) -> float:
+    """Predict the CPU seconds of `times` trainings of a network of a Kind on the reference core."""
+    return times * EPOCHS * limit.steps_per_epoch * fmean(map(limit.step, typical(kind)))
 
 
-def planned(folder: Path, executor: ProcessPoolExecutor, seconds: float, args: argparse.Namespace) -> Plan:
-    """Return the lengths of trainings and searches, from the folder's file, or else by this machine's speed and the options."""
-    file = folder / PLAN
-    if file.is_file():
-        return Plan(**json.loads(file.read_text())["plan"])
-    rate, supernet_rate, begin = 0.0, 0.0, time.perf_counter()
-    if args.epochs is None or args.supernet_epochs is None:
-        middle = arch_of(IMAGES, plain(IMAGES, 1.0, 2), CLASSES)
-        training = Training(folder / "images", 1, BATCHES["images"])
+@lru_cache(maxsize=256)
+def typical(kind: Kind) -> list[Arch]:
+    """Return networks that take as long to train as the networks of a Kind: searches find networks with many MACs."""
+    limits, rng = kind.limits, random.Random(0)
+    if limits.ms is not None:
+        limits = limits._replace(ms=None, macs=round(MACS_PER_MS * limits.ms))
+    if kind.how in FAMILIES:
+        drawn = measure.family(kind.how, kind.space, CLASSES, limits)
+    else:
+        drawn = [arch_of(kind.space, sample(kind.space, rng), CLASSES) for _ in range(TYPICAL)]
+    fitting = sorted(filter(limits.fit, drawn), key=macs)
+    return fitting[2 * len(fitting) // 3 :] or [arch_of(kind.space, smallest(kind.space), CLASSES)]
 
-        def speeds(count: int, space: SearchSpace | None = None) -> list[float]:
-            ended = [executor.submit(measure.measured, training, middle, space) for _ in range(count)]
-            return [each.result()["steps"] for each in ended]
 
-        rate = sum(speeds(args.processes))
-        supernet_rate = min(speeds(min(args.processes, 2 + ROTATIONS + COMPANY), IMAGES))
-        seconds -= time.perf_counter() - begin
-    trainings = sum(args.seeds * len(LIMITS[task]) * count for task, count in TRAININGS.items())
-    epochs = int(SHARES["trainings"] * seconds * rate / (STEPS * trainings))
-    at_once = min(1.0, args.processes / (2 + ROTATIONS))  # how many of the supernets train at the same time
-    supernet_epochs = int(SHARES["supernets"] * seconds * supernet_rate * at_once / STEPS)
-    longer = min(MAX_SUPERNET_EPOCHS, max(2, args.supernet_epochs or supernet_epochs))
-    plan = Plan(min(MAX_EPOCHS, max(2, args.epochs or epochs)), longer, max(1, longer // 3), args.population, args.generations)
-    speed = {"steps_per_second": rate, "supernet_steps_per_second": supernet_rate}
-    file.write_text(json.dumps({"plan": plan._asdict(), **speed}))
-    return plan
+def write_samples(folder: Path, shared: Path) -> Dataset:
+    """Write the samples into a folder, unless they are there, and return them."""
+    if not (folder / DATA / "data.json").is_file():
+        data, _ = task_of("images", shared / "data" / "cifar10_fifth" / "train", Preparation(max(IMAGES.sizes)))
+        save_data(data, folder / DATA)
+    return load_data(folder / DATA)
 
 
 def executed(function: Callable[..., Record], records: Sequence[Record]) -> Record:
     """Call a function in a worker, and return its Record as `result`, with the time that it has taken."""
-    begin, used, clock = time.time(), time.process_time(), time.perf_counter()
+    used, clock = time.process_time(), time.perf_counter()
     result = function(*records)
-    return {
-        "begin": begin,
-        "seconds": time.perf_counter() - clock,
-        "cpu_seconds": time.process_time() - used,
-        "result": result,
-    }
+    return {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - used, "result": result}
 
 
-def start_worker() -> None:
-    """Set up a worker: it ends with its parent, and uses one PyTorch thread."""
-    end_with_parent()
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def run(all_jobs: Sequence[Job], executor: ProcessPoolExecutor, folder: Path, processes: int, deadline: float) -> None:
-    """Run the measurements that the file RESULTS lacks until the deadline, a value of time.perf_counter(), and record them.
-
-    While supernets train, only COMPANY others run, because all searches wait for supernets.
-    """
-    known, running, failed = dict(results(folder)), dict[Future[Record], Job](), set[str]()
-    total, device = len(all_jobs), device_name()
+def run(all_jobs: Sequence[Job], workers: Workers, folder: Path, deadline: float) -> None:
+    """Run measurements until the deadline, a value of time.perf_counter(), and record them in the file RESULTS."""
+    known, running, failed, device = dict(results(folder)), dict[Future[Record], Job](), set[str](), device_name()
+    total = len(known) + sum(job.key not in known for job in all_jobs)
     while (left := deadline - time.perf_counter()) > 0:
         busy = {job.key for job in running.values()}
-        supernets = sum(name.startswith("supernet") for name in busy)
-        free = min(processes, supernets + COMPANY) if supernets else processes
-        for job in [job for job in all_jobs if job.key not in known and job.key not in failed]:
-            if len(busy) >= free and not job.key.startswith("supernet"):
-                break
-            if len(busy) < processes and job.key not in busy and all(each in known for each in job.needs):
+        for job in [job for job in all_jobs if job.key not in {*known, *failed, *busy} and known.keys() >= {*job.needs}]:
+            if len(running) < workers.count:
                 records = [known[each] for each in job.needs[: job.reads]]
-                running[executor.submit(executed, job.function, records)] = job
-                busy.add(job.key)
-                free = min(processes, free + job.key.startswith("supernet"))
+                running[workers.submit(executed, job.function, records)] = job
         if not running:
             break
         for done in wait(running, min(1.0, left), FIRST_COMPLETED).done:
@@ -462,7 +313,7 @@ def run(all_jobs: Sequence[Job], executor: ProcessPoolExecutor, folder: Path, pr
             known[job.key] = line["result"]
             append(folder / RESULTS, line)
             shown = {name: value for name, value in line["result"].items() if isinstance(value, int | float)}
-            print(f"{len(known)} of {total}: {job.key}, {line['seconds']:.1f} s, {shown}", flush=True)
+            print(f"{len(known)} of {total}: {job.key}, {line['cpu_seconds']:.1f} CPU s, {shown}", flush=True)
 
 
 def results(folder: Path) -> Iterator[tuple[str, Record]]:
@@ -473,61 +324,49 @@ def results(folder: Path) -> Iterator[tuple[str, Record]]:
 
 
 def device_name() -> str:
-    """Return the name of the GPU, or the number and the name of the processors if there is no GPU."""
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
+    """Return the number and the name of the processors."""
     file = Path("/proc/cpuinfo")  # of Linux
     models = re.findall(r"^model name\s*: (.*)", file.read_text() if file.is_file() else "", re.MULTILINE)
     return f"{os.cpu_count()} processors ({models[0] if models else platform.machine()})"
 
 
+def begin(folder: Path, data: Dataset) -> None:
+    """Write the header into the file RESULTS of a folder; raise CompileError if the file has another."""
+    header = {"settings": SETTINGS, "samples": data.counts()}
+    headers = [line for line in entries(folder / RESULTS) if "settings" in line]
+    if not headers:
+        append(folder / RESULTS, header)
+    elif headers != [header]:
+        raise CompileError(f"'{folder}' has measurements with other settings", "give another folder")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = list(experiments())
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--shared", type=Path, default=SHARED)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which the script ends; by default it completes")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, help="of each network; by default as many as there is time for")
-    parser.add_argument("--supernet-epochs", type=int, help="of each supernet; by default as many as there is time for")
-    parser.add_argument("--only", nargs="+", default=["*"], help="patterns of names of measurements, such as 'proxies *'")
-    parser.add_argument("--population", type=int, default=32)
-    parser.add_argument("--generations", type=int, default=4)
+    parser.add_argument("--only", nargs="+", default=names, choices=names, help=f"of {', '.join(names)}")
     args = parser.parse_args()
-    begin = time.perf_counter()
-    if args.device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    import torch
-
-    if args.device == "cuda" and not torch.cuda.is_available():
-        raise CompileError("PyTorch finds no GPU", "give --device cpu")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are counted
+    deadline = time.perf_counter() + 60 * args.minutes
     args.out.mkdir(parents=True, exist_ok=True)
-    deadline = begin + 60 * args.minutes
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(args.processes, context, start_worker)
-    try:
-        write_samples(args.out, args.shared)
-        plan = planned(args.out, executor, deadline - time.perf_counter(), args)
-        all_jobs = jobs(args.out, plan, args.seeds)
-        header = {
-            "command": list(without(sys.argv[1:], UNRECORDED)),
-            "plan": plan._asdict(),
-            "device": device_name(),
-            "samples": counted(args.out),
-            "measurements": len(all_jobs),
-        }
-        headers = [line for line in entries(args.out / RESULTS) if "plan" in line]
-        if headers[-1:] != [header]:
-            append(args.out / RESULTS, header)
-        print(plan, flush=True)
-        run(chosen(all_jobs, args.only), executor, args.out, args.processes, deadline)
-    finally:
+    data = write_samples(args.out, args.shared)
+    begin(args.out, data)
+    known, counts = dict(results(args.out)), data.counts()
+    with pool(args.processes) as workers:
+        limit = Budget(0, 1, machine_factor(workers), counts["train"], batch_of(data), validation=counts["validation"])
+        seen, hours = {*known}, 0.0
+        for name in args.only:
+            missing = [job for job in jobs(args.out, [name]) if job.key not in seen]
+            seen |= {job.key for job in missing}
+            hours += (each := sum(job.predict(limit) for job in missing) / 3600)
+            print(f"{name}: {len(missing)} measurements to make, about {each:.2f} CPU hours (predicted)", flush=True)
+        print(f"together: about {hours:.1f} CPU hours (predicted), on {args.processes} processes", flush=True)
+        run(jobs(args.out, args.only), workers, args.out, deadline)
         for process in multiprocessing.active_children():
             process.terminate()
-        executor.shutdown(wait=False, cancel_futures=True)
     return 0
 
 

@@ -8,43 +8,45 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from baselines import TABLES, best_scaled
+from numpy.typing import NDArray
 
-from tinynas.arch import Arch, blocks, from_json, layers, macs, to_json, weights
-from tinynas.costs import Costs, Target
-from tinynas.evolution import Evaluated, Evaluator, Evolution, evolve
-from tinynas.halving import AUGMENTATIONS, DATA, load_data
-from tinynas.one_shot import LEARNING_RATE, SUPERNET
-from tinynas.ram.arena import graph_of
-from tinynas.space import SearchSpace, arch_of, smallest
-from tinynas.stage_one import Schedule, StageLimits, fits_by_patches, least_ram
-from tinynas.tasks.dataset import Dataset, sized
+from tinynas.arch import Arch, blocks, from_json, layers, macs, rounded, to_json, weights
+from tinynas.costs import Costs, Target, costs
+from tinynas.evolution import Evaluator, Evolution, evolve
+from tinynas.halving import AUGMENTATIONS, DATA, batch_of, load_data, recipe_of
+from tinynas.one_shot import SupernetBudget, accuracy_of, train_in_worker
+from tinynas.space import PlainSize, SearchSpace, arch_of, plain_network, smallest
+from tinynas.stage_one import Schedule, StageLimits, least_ram
+from tinynas.tasks.dataset import SCALE, Dataset, sized
 from tinynas.training_run import TrainingRun
-from tinyweave.ir import CompileError
+from tinyweave.devices import find
 from tinyweave.planning import Limits as PlanLimits
-from tinyweave.planning import PlanSearch, Request
 from tinyweave.support.files import write_file
 
 ENGINES: dict[str, tuple[Schedule, bool]] = {  # name -> schedule, whether the image arrives row by row
     "layers": ("layer", False),
-    "patches": ("patch", False),
-    "fused": ("best", False),
     "streamed": ("best", True),
 }
-TRAINED = "trained"  # subfolder for the Records of trained networks
-FINALISTS = 3  # best networks of a search that its Record holds
-MEASURED_S, STEPS = 3.0, 8  # seconds for which the speed of training is measured, and steps at a time
+TRAINED = "trained"  # subfolder for the Records and the weights of trained networks
+DEVICE = "nrf52840"  # whose milliseconds are estimated
 FREE = Target(None, PlanLimits())  # evolution plans the smallest network on it; what fits is decided by `Limits`
-BITS = 8  # of weights, unless a limit says otherwise
-BYTES = {8: 1.0, 4: 0.51}  # bits of weights -> bytes per weight; with 4 bits a few layers keep 8
+BYTES = {8: 1.0, 4: 0.5}  # bits of weights -> bytes per weight
 PER_CHANNEL = 9  # bytes of Flash per output channel: bias, multiplier, shift
+FAMILIES = (*TABLES, "plain")
+PLAIN_WIDTHS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
+SCALED_SIZES = tuple((side, side) for side in range(8, 21, 2))
+TRIED = 2  # networks of a family that are trained
+FACTORS = tuple(step / 40 for step in range(40, 7, -1))  # by which a network is scaled down
+QAT_RATE = 1e-3  # of Adam, at its greatest, as in bench/training/accuracy.py
 Record = dict[str, Any]
 
 
@@ -55,23 +57,21 @@ class Limits(NamedTuple):
     ram: int  # bytes of the arena
     flash: int  # bytes of weights, and PER_CHANNEL bytes per output channel
     macs: int | None = None  # multiply-accumulates of an inference; None for no limit
-    bits: int = BITS  # of each weight in Flash
+    ms: float | None = None  # milliseconds of an inference on the DEVICE; None for no limit
+    bits: int = 8  # of each weight in Flash
 
     def fit(self, arch: Arch) -> bool:
         """Return whether a network is within the limits."""
         if flash_of(arch, self.bits) > self.flash or (self.macs is not None and macs(arch) > self.macs):
             return False
-        schedule, _ = ENGINES[self.engine]
-        stage = StageLimits(self.ram, self.flash, schedule)
-        by_patches = schedule == "patch" and fits_by_patches(arch, stage)
-        return by_patches or ram_of(arch, "layers" if schedule == "patch" else self.engine) <= self.ram
+        return ram_of(arch, self.engine) <= self.ram and (self.ms is None or ms_of(arch, self.ram) <= self.ms)
 
     def costs(self, archs: Sequence[Arch]) -> list[Costs]:
         """Return costs for evolution, which reads only whether networks fit: those that do not have an excess."""
         return [Costs(0, weights(arch), macs(arch), None, {} if self.fit(arch) else {"ram": 1}) for arch in archs]
 
 
-def flash_of(arch: Arch, bits: int = BITS) -> float:
+def flash_of(arch: Arch, bits: int = 8) -> float:
     """Return the bytes of Flash of a network's constants; `bits` is the number of bits of a weight."""
     channels = sum(layer.c_out for layer in layers(blocks(arch))) + arch.classes
     return weights(arch) * BYTES[bits] + PER_CHANNEL * channels
@@ -80,271 +80,187 @@ def flash_of(arch: Arch, bits: int = BITS) -> float:
 @lru_cache(maxsize=1 << 14)
 def ram_of(arch: Arch, engine: str) -> int:
     """Return the bytes of RAM that a network needs with an engine."""
-    schedule, streams = ENGINES[engine]
-    try:
-        return least_ram(arch, StageLimits(0, 0, schedule, streams))
-    except CompileError:  # the fast form is for square kernels and maps
-        return PlanSearch(
-            graph_of(blocks(arch), arch.classes, arch.pooling), Request("best", stream_inputs=streams)
-        ).least_bytes
+    return least_ram(arch, StageLimits(0, 0, *ENGINES[engine]))
 
 
-class Training(NamedTuple):
-    """The recipe that all networks of a task share."""
+@lru_cache(maxsize=1 << 14)
+def ms_of(arch: Arch, ram: int) -> float:
+    """Estimate the milliseconds of an inference on the DEVICE, by the fastest plan whose arena has at most `ram` bytes."""
+    ms = costs(arch, Target(find(DEVICE), PlanLimits(ram=ram), stream_inputs=True)).ms
+    assert ms is not None, "the device has a clock"
+    return ms
 
-    folder: Path  # with the samples in the subfolder DATA
-    epochs: int
-    batch: int
 
-
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def samples(folder: Path, size: tuple[int, int]) -> Dataset:
     """Return the samples of a folder, resized to the image size (rows, columns) of a network."""
     return sized(load_data(folder / DATA), size)
 
 
-_part = lru_cache(maxsize=32)(Dataset.part)
+def family(name: str, space: SearchSpace, classes: int, limits: Limits) -> list[Arch]:
+    """Return the largest networks of one of FAMILIES that fit, at most TRIED."""
+    if name == "plain":
+        spaces = [replace(space, by_group=False, widths=PLAIN_WIDTHS, sizes=(size,)) for size in space.sizes]
+        every = [
+            plain_network(each, PlainSize(width, depth), classes)
+            for each, width, depth in product(spaces, PLAIN_WIDTHS, (1, 2, 3))
+        ]
+        archs = list(filter(limits.fit, every))
+    else:
+        archs = best_scaled(name, SCALED_SIZES, space.channels, classes, limits.fit)
+    return sorted(set(archs), key=macs, reverse=True)[:TRIED]
 
 
-def measured(training: Training, arch: Arch, space: SearchSpace | None = None) -> Record:
-    """Return the `steps` of training per second in this process, while other processes do the same.
-
-    What is trained is the network `arch`, or the supernet of `space` if there is one, which also has the image size of `arch`.
-    """
-    from tinynas.learning.module import module_of
-    from tinynas.learning.supernet import Supernet, fit_supernet
-    from tinynas.learning.train import Recipe, fit
-
-    data = samples(training.folder, arch.image[:2])
-    values, labels = (each[: STEPS * training.batch] for each in _part(data, "train"))
-    recipe = Recipe(1, training.batch, augmentation=AUGMENTATIONS[data.kind][0])
-    whole, module = Supernet(space, arch.classes) if space else None, module_of(arch)
-
-    def train() -> None:
-        if whole is None:
-            fit(module, values, labels, recipe)
-        else:
-            fit_supernet(whole, values, labels, recipe)
-
-    train()  # the first call loads libraries
-    begin, steps = time.perf_counter(), 0
-    while time.perf_counter() < begin + MEASURED_S:
-        train()
-        steps += len(values) // training.batch
-    return {"steps": steps / (time.perf_counter() - begin)}
+def scaled_down(arch: Arch, limits: Limits) -> Arch | None:
+    """Return a network with its image's sides and all channels scaled by the largest of FACTORS with which it fits."""
+    for factor in FACTORS:
+        side = max(8, 2 * round(factor * arch.image[0] / 2))
+        groups = tuple(replace(group, width=rounded(factor * group.width)) for group in arch.groups)
+        smaller = replace(arch, image=(side, side, arch.image[2]), stem=rounded(factor * arch.stem), groups=groups)
+        if limits.fit(smaller):
+            return smaller
+    return None
 
 
-def supernet(training: Training, space: SearchSpace, warm_up: int, seed: int) -> Record:
-    """Train the largest network of a space for `warm_up` epochs, then its supernet, and write its weights into the folder."""
-    from tinynas.learning.module import module_of
-    from tinynas.learning.supernet import Supernet, fit_supernet
-    from tinynas.learning.train import Recipe, accuracy, fit, on_cpu, save
-
-    data = load_data(training.folder / DATA)
-    whole = Supernet(space, len(data.classes), seed=seed)
-    recipe = Recipe(warm_up, training.batch, LEARNING_RATE, augmentation=AUGMENTATIONS[data.kind][0])
-    alone = module_of(whole.largest, seed)
-    fit(alone, *_part(data, "train"), recipe, TrainingRun(seed))
-    whole.load(alone)
-    whole.sort()
-    fit_supernet(whole, *_part(data, "train"), replace(recipe, epochs=training.epochs), TrainingRun(seed))
-    save(on_cpu(whole), training.folder / SUPERNET)
-    return {"epochs": training.epochs, "largest_alone": accuracy(alone, *_part(data, "validation"))}
+def supernet(place: Path, space: SearchSpace, budget: SupernetBudget, seed: int) -> Record:
+    """Train the largest network of a space, then its supernet, and write its weights into the folder `place`."""
+    if not (place / DATA).exists():
+        place.mkdir(exist_ok=True)
+        (place / DATA).symlink_to(Path("..") / DATA)
+    train_in_worker(space, budget, str(place), seed, is_logged=False)
+    return {"epochs": budget.epochs}
 
 
-@lru_cache(maxsize=8)
-def _supernet_of(folder: Path, space: SearchSpace) -> Any:
-    """Return the trained Supernet of a folder, whose space is `space`."""
-    import torch
-
-    from tinynas.learning.supernet import Supernet
-
-    whole = Supernet(space, len(load_data(folder / DATA).classes))
-    whole.load_state_dict(torch.load(folder / SUPERNET, weights_only=True))
-    return whole
+_accuracy_of = lru_cache(maxsize=1 << 16)(accuracy_of)  # searches with one seed and other limits draw many equal networks
 
 
-def extracted(folder: Path, space: SearchSpace, arch: Arch) -> Any:
-    """Return a network with the weights of the supernet of a folder; `space` is the space of the supernet."""
-    from tinynas.learning.supernet import recalibrate
-    from tinynas.learning.train import device
-
-    values, _ = _part(samples(folder, arch.image[:2]), "train")
-    return recalibrate(_supernet_of(folder, space).extract(arch).to(device()), values)
-
-
-@lru_cache(maxsize=1 << 16)  # searches with the same seed and other limits draw many equal networks
-def accuracy_by_supernet(folder: Path, space: SearchSpace, arch: Arch) -> float:
-    """Return the accuracy on the validation part of a network with the weights of a supernet, see `extracted`."""
-    from tinynas.learning.train import accuracy
-
-    return accuracy(extracted(folder, space, arch), *_part(samples(folder, arch.image[:2]), "validation"))
-
-
-def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limits, evolution: Evolution, seed: int) -> Record:
+def searched(place: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limits, evolution: Evolution, seed: int) -> Record:
     """Search the network that is most accurate on the validation part, with the weights of a supernet.
 
     Args:
-        folder: The folder of the supernet.
+        place: The folder of the supernet.
         spaces: The space of the supernet, and the part of it that is searched.
         limits: What the networks must fit.
         evolution: Sizes of the generations; with 0 generations this is random search.
         seed: Seed of the search.
 
     Returns:
-        A Record with the best network (`arch`), the best FINALISTS (`finalists`), the network with the most
-        multiply-accumulates (`largest`), and the accuracies in the order in which they were measured (`curve`). If the
+        A Record with the best network (`arch`), and the accuracies in the order in which they were measured (`curve`). If the
         smallest network of the space does not fit, the Record is empty.
 
     """
-    shared, space = spaces
-    classes = len(samples(folder, max(shared.sizes)).classes)
+    (shared, space), classes = spaces, len(load_data(place / DATA).classes)
     if not limits.fit(arch_of(space, smallest(space), classes)):
         return {}
     curve = list[float]()
 
     def accuracies(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
         for number, arch in enumerate(archs):
-            curve.append(accuracy_by_supernet(folder, shared, arch))
+            curve.append(_accuracy_of(to_json(arch), shared, str(place)))
             yield number, curve[-1]
 
-    found: list[Evaluated] = evolve(space, FREE, classes, evolution, Evaluator(accuracies, limits.costs), seed=seed)
-    best, most = found[0].arch, max(found, key=lambda each: each.costs.macs).arch
-    return {
-        "arch": to_json(best),
-        "finalists": [to_json(each.arch) for each in found[:FINALISTS]],
-        "largest": to_json(most),
-        "curve": curve,
-    }
+    best, *_ = evolve(space, FREE, classes, evolution, Evaluator(accuracies, limits.costs), seed=seed)
+    return {"arch": to_json(best.arch), "curve": curve}
 
 
-def trained(
-    training: Training, arch: Arch, seed: int, *, start: dict[str, Any] | None = None, end: Path | None = None
-) -> Record:
-    """Train a network from random weights, or from the weights `start`, and test it; `end` is a file for its weights.
+def trained_file(folder: Path, arch: str, epochs: int, seed: int) -> Path:
+    """Return the file for the Record of a trained network (JSON); its weights have the suffix .pt."""
+    name = hashlib.sha256(repr((arch, epochs, seed)).encode()).hexdigest()
+    return folder / TRAINED / f"{name}.json"
 
-    Without `start` and `end`, a network that was trained before with this recipe and seed is not trained again: several
-    searches find the same network. Its Record is in a file of the subfolder TRAINED.
+
+def trained(folder: Path, arch: Arch, epochs: int, seed: int, ram: int) -> Record:
+    """Train a network from random weights, test it, and write its Record and its weights; `ram` limits the plan that is timed.
+
+    A network that was trained before with as many epochs and this seed is not trained again: several searches find the same
+    network.
     """
     from tinynas.learning.module import module_of
-    from tinynas.learning.train import Recipe, accuracy, fit, on_cpu, save, scores
+    from tinynas.learning.train import accuracy, fit, on_cpu, save, scores
 
-    known = training.folder / TRAINED / f"{digest(to_json(arch), training.epochs, training.batch, seed)}.json"
-    if start is None and end is None and known.is_file():
+    known = trained_file(folder, to_json(arch), epochs, seed)
+    if known.is_file():
         return dict(json.loads(known.read_text()))
-    data = samples(training.folder, arch.image[:2])
-    module = module_of(arch, seed)
-    if start is not None:
-        module.load_state_dict(start)
-    recipe = Recipe(training.epochs, training.batch, augmentation=AUGMENTATIONS[data.kind][0])
-    fit(module, *_part(data, "train"), recipe, TrainingRun(seed))
-    if end is not None:
-        end.parent.mkdir(exist_ok=True)
-        save(on_cpu(module), end)
-    unseen, labels = _part(data, "test")
-    correct = scores(module, unseen).argmax(axis=1) == labels
+    data, module = samples(folder, arch.image[:2]), module_of(arch, seed)
+    values, labels = data.part("train")
+    fit(module, values, labels, recipe_of(data, epochs, len(values)), TrainingRun(seed))
+    unseen, right = data.part("test")
     record = {
         "arch": to_json(arch),
         "weights": weights(arch),
         "macs": macs(arch),
-        "epochs": training.epochs,
-        "validation": accuracy(module, *_part(data, "validation")),
-        "test": float(correct.mean()),
-        "correct": packed(correct),
+        "ram": ram_of(arch, "streamed"),
+        "ms": ms_of(arch, ram),
+        "epochs": epochs,
+        "validation": accuracy(module, *data.part("validation")),
+        **tested(scores(module, unseen).argmax(axis=1) == right),
     }
-    if start is None:
-        known.parent.mkdir(exist_ok=True)
-        write_file(known, json.dumps(record))
+    known.parent.mkdir(exist_ok=True)
+    save(on_cpu(module), known.with_suffix(".pt"))
+    write_file(known, json.dumps(record))
     return record
 
 
-def digest(*values: object) -> str:
-    """Return the SHA-256 of values as text."""
-    return hashlib.sha256(repr(values).encode()).hexdigest()
+def tested(correct: NDArray[np.bool_]) -> Record:
+    """Return the fields of a Record with the result of a test: the accuracy, and which samples are classified right."""
+    return {"test": float(correct.mean()), "correct": packed(correct)}
 
 
-def packed(correct: np.ndarray) -> str:
+def packed(correct: NDArray[np.bool_]) -> str:
     """Return booleans as a hexadecimal number, the first in the highest bit; it has a whole number of bytes."""
     return np.packbits(correct).tobytes().hex()
 
 
-def unpacked(text: str, count: int) -> np.ndarray:
+def unpacked(text: str, count: int) -> NDArray[np.bool_]:
     """Return the first `count` booleans of a hexadecimal number that `packed` wrote."""
     return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))[:count].astype(bool)
 
 
-def best_trained(training: Training, archs: Sequence[str], seed: int) -> Record:
-    """Train networks, and return the Record of the best on the validation part, or an empty Record if there are none."""
-    records = [trained(training, from_json(arch), seed) for arch in archs]
+def trained_winner(found: Record, folder: Path, epochs: int, seed: int, ram: int) -> Record:
+    """Train the network of a Record; return an empty Record if the Record has none."""
+    return trained(folder, from_json(found["arch"]), epochs, seed, ram) if found else {}
+
+
+def trained_scaled(found: Record, folder: Path, epochs: int, seed: int, limits: Limits) -> Record:
+    """Scale the network of a Record down until it fits, and train it; return an empty Record if none fits."""
+    arch = scaled_down(from_json(found["arch"]), limits) if found else None
+    return trained(folder, arch, epochs, seed, limits.ram) if arch else {}
+
+
+def trained_family(folder: Path, epochs: int, seed: int, limits: Limits, of: tuple[str, SearchSpace]) -> Record:
+    """Train the largest networks of a family, and return the Record of the best on the validation part, empty if none fits.
+
+    `of` has the name of the family, and the space of the searches that it is compared with.
+    """
+    archs = family(*of, len(load_data(folder / DATA).classes), limits)
+    records = [trained(folder, arch, epochs, seed, limits.ram) for arch in archs]
     return max(records, key=lambda record: record["validation"], default={})
 
 
-def trained_winner(found: Record, training: Training, seed: int, end: Path | None = None) -> Record:
-    """Train the best network of a search, whose Record is `found`; an empty Record if nothing fits."""
-    return trained(training, from_json(found["arch"]), seed, end=end) if found else {}
-
-
-def trained_largest(found: Record, training: Training, seed: int) -> Record:
-    """Train the network of a search that has the most multiply-accumulates."""
-    return trained(training, from_json(found["largest"]), seed) if found else {}
-
-
-def trained_finalists(found: Record, winner: Record, training: Training, seed: int) -> Record:
-    """Train the best networks of a search, and return the Record of the best on the validation part.
-
-    `winner` is the Record of the training of the first of them, which is not repeated.
-    """
-    _, *others = found.get("finalists", [None])
-    return max((winner, best_trained(training, others, seed)), key=lambda record: record.get("validation", -1.0))
-
-
-def tuned_winner(found: Record, training: Training, shared: SearchSpace, seed: int) -> Record:
-    """Train the best network of a search from the weights of the supernet, whose space is `shared`."""
-    if not found:
-        return {}
-    arch = from_json(found["arch"])
-    start = extracted(training.folder, shared, arch)
-    return trained(training, arch, seed, start=start.state_dict())
-
-
-def quantised(found: Record, training: Training, file: Path, bits: int) -> Record:
-    """Quantise a trained network, whose Record is `found` and whose weights are in `file`, and test it.
-
-    With 4 bits, the weights of nearly all layers have 4 bits, and are rounded adaptively; no training follows.
-    """
+def tuned(found: Record, folder: Path, epochs: int, seed: int, bits: int) -> Record:
+    """Train a trained network on with fake quantisation for some epochs, and test its int8 form; weights have `bits` bits."""
     import torch
 
-    from tinynas.int8 import quantise
+    import tinyweave as tw
+    from tinynas.int8 import int8_outputs
     from tinynas.learning.module import module_of
-    from tinynas.tasks.dataset import SCALE
-    from tinyweave.ops import spec_of
+    from tinynas.learning.train import Recipe, as_tensor, fit
+    from tinyweave import api
     from tinyweave.quantize.calibrate import evenly_spaced
-    from tinyweave.quantize.calibration_samples import open_samples
-    from tinyweave.quantize.fidelity import fidelity
-    from tinyweave.quantize.mixed_precision import PrecisionLimits
-    from tinyweave.quantize.ptq import CALIBRATION, QuantiseOptions
-    from tinyweave.quantize.ptq import quantise as narrow
-    from tinyweave.quantize.simplify_float import simplify_float
+    from tinyweave.quantize.ptq import CALIBRATION
 
     if not found:
         return {}
     arch = from_json(found["arch"])
-    data, module = samples(training.folder, arch.image[:2]), module_of(arch)
-    module.load_state_dict(torch.load(file, weights_only=True))
-    done = quantise(module.eval(), data)
-    graph = done.model.original
-    if bits == 4:
-
-        def sizes(graph: Any) -> list[Any]:
-            return [graph.input(op, 1) for op in graph.ops if spec_of(op).takes_int4_weights]
-
-        most = int(BYTES[bits] * sum(each.elements for each in sizes(simplify_float(done.real))))
-        learnt, _ = _part(data, "train")
-        some = open_samples(learnt[evenly_spaced(CALIBRATION, len(learnt))], done.real, (SCALE,))
-        options = QuantiseOptions(limits=PrecisionLimits(flash=most))
-        graph = narrow(done.real, some, options, flash=lambda graph: sum(each.bytes for each in sizes(graph))).graph
-    unseen, labels = _part(data, "test")
-    agreement = fidelity(done.real, graph, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    assert agreement.best is not None, "it is a classifier"
-    correct = agreement.best[:, 0] == labels
-    return {"bits": bits, "test": float(correct.mean()), "correct": packed(correct)}
+    data, module = samples(folder, arch.image[:2]), module_of(arch)
+    weights_file = trained_file(folder, found["arch"], found["epochs"], seed).with_suffix(".pt")
+    module.load_state_dict(torch.load(weights_file, weights_only=True))
+    values, labels = data.part("train")
+    some = as_tensor(values[evenly_spaced(CALIBRATION, len(values))]).float() * SCALE
+    aware = tw.prepare_qat(module.eval(), some[:1], some, weight_bits=bits)
+    recipe = Recipe(epochs, batch_of(data), QAT_RATE, adam=True, weight_decay=0.0, augmentation=AUGMENTATIONS[data.kind][0])
+    fit(aware, values, labels, recipe, TrainingRun(seed))
+    unseen, right = data.part("test")
+    graph = api.with_io(tw.convert_qat(aware), "int8", "nhwc").graph
+    kept = {name: found[name] for name in ("arch", "weights", "macs", "ram", "ms")}
+    return {**kept, "bits": bits, **tested(int8_outputs(graph, unseen).argmax(axis=-1).reshape(-1) == right)}

@@ -66,7 +66,7 @@ def section(lines: Sequence[small_sets.Line], limit: float) -> str:
     )
     names = " ".join(line["set"] for line in lines)
     seconds = sum(line["cpu_seconds"] + (line["by_hand_cpu_seconds"] or 0) for line in lines)
-    cost = Cost(2 * len(lines), seconds, 0)
+    cost = Cost(2 * len(lines), seconds)
     rows = "\n".join(small_sets.report(lines, limit))
     of = f"{len(lines)} searches, {len(lines)} trainings of hand-made networks"
     command = filled(f"Command: `bench/tinynas/small_sets.py -o DIR {names}`. Cost ({of}): {cost}.")

@@ -201,7 +201,8 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         "",
         paragraph(
             "Figure 5-4 and tables 5.6 and 5.8 (the accuracy that the chosen setting gains) need trainings on ImageNet. "
-            "[Evidence for the search](EVIDENCE.md) repeats table 5.6 and a part of table 5.8 in small, but not figure 5-4."
+            "`bench/tinynas/evidence.py` repeats them in small; [Evidence for the search](EVIDENCE.md) has the tables that are "
+            "measured."
         ),
         "",
     ]

@@ -38,7 +38,7 @@ import one_line  # noqa: F401
 # isort: split
 from by_hand import vibration
 from evidence_jobs import packed, unpacked
-from evidence_results import Cost, Difference, Spread, Table
+from evidence_results import Difference, Spread, Table, cost_of
 from holm import LEVEL, p_value
 from page_text import filled
 from small_sets import LIMITS, SHARED, cpu_seconds
@@ -240,7 +240,7 @@ def section(lines: Sequence[Line], limit: float) -> str:
     """Return the section of docs/EVIDENCE.md; `limit` is the largest p-value of a verdict."""
     minutes = {name.split("-")[0]: own.minutes for name, own in SETS.items()}
     short = ", ".join(f"{each['set']} with seed {each['seed']}" for each in lines if each["too_short"])
-    cost = Cost(len(lines), sum(line["cpu_seconds"] for line in lines), 0)
+    cost = cost_of(lines)
     command = f"Command: `bench/tinynas/strategies.py -o DIR --seeds {1 + max(line['seed'] for line in lines)}`. Cost: {cost}."
     warned = f"The search said before it began that the time does not suffice for a supernet: {short or 'never'}."
     return f"{filled(WORDS.format(**minutes))}\n{table(lines).text(limit)}\n{filled(warned)}\n{filled(command)}"

@@ -7,7 +7,10 @@ import json
 import math
 import re
 import sys
+import time
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,38 +23,44 @@ sys.path.append(str(Path(__file__).parents[2] / "bench" / "tinynas"))
 # isort: split
 import detection
 import evidence
+import evidence_jobs
 import evidence_page
+import evidence_results
 import holm
 import strategies
-from evidence_jobs import packed, unpacked
-from evidence_page import page
+from evidence_jobs import FAMILIES, packed, unpacked
+from evidence_page import page, sections
 from evidence_results import Difference, Results, Spread, difference, outcomes, read, spread_of
+from evidence_tables import at_equal_accuracy, chart, correlation
 from small_sets import kind_of
 
+from tinynas.arch import from_json, macs, to_json
+from tinynas.halving import save_data
+from tinynas.space import arch_of, largest, smallest
+from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.intervals import student_t
+from tinynas.workers import Workers
+from tinyweave.ir import CompileError
 
 # these scripts add `bench`, whose folder `planning` would hide that of the tests
 sys.path[:] = [path for path in sys.path if Path(path).name != "bench"]
 
-PLAN = evidence.Plan(epochs=5, supernet_epochs=6, warm_up=2, population=4, generations=2)
 TEST = 400  # test samples
-RIGHT = dict.fromkeys("train largest tuned finalists longer quantise".split(), 0.8) | {"rival": 0.6}  # shares, by first word
+EVERY = list(evidence.experiments())
 
 
 def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Return a Record as the measurement `name` would return it, with random accuracies."""
-    word = name.split(maxsplit=1)[0]
-    correct = rng.random(TEST) < RIGHT.get(word, 0.5)
-    record = {
-        "arch": name,
-        "weights": 2048,
-        "macs": int(rng.integers(10**6)),
-        "epochs": 5,
-        "test": float(correct.mean()),
-        "correct": packed(correct),
-    }
-    record["validation"] = record["test"]
-    return record | {"curve": sorted(rng.random(12).tolist())} if word in ("evolution", "random") else record
+    """Return a Record as the measurement `name` would return it, with random accuracies: rivals 60 %, spaces by their rank."""
+    step, kind, *_ = name.split()
+    if step == "supernet":
+        return {"epochs": 5}
+    if step == "search":
+        return {"arch": name, "curve": (0.5 + rng.random(evidence.RANDOM.evaluations) / 10).tolist()}
+    ranks = {evidence.own(each).name: number for number, each in enumerate(evidence.spaces())}
+    correct = rng.random(TEST) < (0.6 if kind in FAMILIES else 0.9 - 0.05 * ranks.get(kind, 2))
+    record = {"arch": name, "weights": 2048, "ram": 4096, "validation": 0.5, **evidence_jobs.tested(correct)}
+    count = int(rng.integers(10**6))
+    return record | {"macs": count, "ms": count / 31_000}
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +68,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Return the results of a complete run, with a random Record for each measurement."""
     folder = tmp_path_factory.mktemp("results")
     rng, file = np.random.default_rng(0), folder / evidence.RESULTS
-    samples = {place: {"train": 10, "validation": 5, "test": TEST} for place in evidence_page.PLACES}
-    all_jobs = evidence.jobs(folder, PLAN, 3)
-    header = {"plan": PLAN._asdict(), "device": "NVIDIA X", "samples": samples, "measurements": len(all_jobs)}
-    command = evidence.without(["-o", "x", "--epochs", "5", "--only", "a", "b", "--seeds", "3"], evidence.UNRECORDED)
-    lines: list[dict[str, Any]] = [header | {"command": list(command)}]
-    for number, job in enumerate(all_jobs):
-        seconds = {"begin": number / 2, "seconds": 1.0, "cpu_seconds": 36.0, "device": "NVIDIA X"}
-        lines.append({"key": job.key, **seconds, "result": record_of(job.key, rng)})
+    header = {"settings": evidence.SETTINGS, "samples": {"train": 10, "validation": 5, "test": TEST}}
+    lines: list[dict[str, Any]] = [header, {"key": "train plain 0", "failed": "MemoryError"}]
+    for job in evidence.jobs(folder, EVERY):
+        lines.append({"key": job.key, "cpu_seconds": 36.0, "device": "2 processors", "result": record_of(job.key, rng)})
     file.write_text("\n".join(map(json.dumps, lines)))
     return read(file)
 
@@ -144,13 +149,16 @@ def test_a_p_value_is_where_the_interval_touches_0() -> None:
 def test_the_page_has_all_tables_and_says_better_only_where_it_survives(results: Results) -> None:
     lines = [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))]
     hands = [hand_line("letters", 0.9, 0.8), hand_line("pulses", 0.6, 0.9)]
-    text = page(results, lines, hands, {})
-    assert text.count("\n### ") == 11 and text.count("Command: `--only ") == 9 and "nan" not in text
-    cells = [each for section in evidence_page.sections(results) for one in section.tables for each in one.differences()]
+    text, shown = page(results, lines, hands, {}), sections(results)
+    assert text.count("\n### ") == text.count("Command: `bench/tinynas/evidence.py") == len(EVERY) == 7 and "nan" not in text
+    cells = [cell for each in shown for table in each.tables for cell in table.differences()]
+    correlations = [correlation(results, by).p for by in ("p80", "mean")]
     ends = [line[key] for line in lines for key in ("baseline_interval", "by_hand_interval")]
     ends += [line["rivals"]["full"][1] for line in hands]
-    survive = survivors([*(each.p for each in cells), *map(holm.p_of, ends)])
-    assert len(cells) > 60 and all(survive[-6:]) and 0 < sum(survive) < 6 + sum(each.low > 0 or each.high < 0 for each in cells)
+    survive = survivors([*(each.p for each in cells), *correlations, *map(holm.p_of, ends)])
+    assert sorted(p for each in shown for p in each.p_values) == sorted([*(each.p for each in cells), *correlations])
+    excluding = sum(each.low > 0 or each.high < 0 for each in cells)
+    assert len(cells) > 25 and all(survive[-6:]) and 0 < sum(survive[: len(cells)]) < excluding
     said = re.findall(r"([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\](?: \*\*([a-z ]+)\*\*)?", text)
     for each, is_sure, (*numbers, verdict) in zip(cells, survive, said, strict=False):
         assert numbers == [f"{value:+.1f}" for value in each[:3]]
@@ -158,40 +166,105 @@ def test_the_page_has_all_tables_and_says_better_only_where_it_survives(results:
         assert verdict == (sign if is_sure else sign and "not shown"), each
     words = " ".join(text.split())
     assert len(said) == len(cells) and f"has {len(survive)} comparisons;" in text and f"leaves {sum(survive)} of them" in words
-    rival_rows = [line for line in text.splitlines() if "MobileNetV2, scaled | 2.0" in line]
-    assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
-    means = [float(line.split(" | ")[-1].split(" [")[0]) for line in rival_rows]
-    assert f"\n| evolution minus MobileNetV2, scaled | 3 | 3 | 0 | 0 | 0 | {min(means):+.1f} to {max(means):+.1f} |\n" in text
-    assert "is better than scaled MobileNetV2 in 3 of 3 cases (worse in 0), than hand-made" in " ".join(text.split())
-    engines = text.split("### Accuracy with")[1].split("Command:")[0].split("streamed input | ")[1:]
-    counts = [sum(f"**{verdict}**" in row.split("\n")[0] for row in engines) for verdict in ("better", "worse", "not shown")]
-    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} | {counts[2]} | 0 |" in text
+    rows = [
+        line
+        for line in text.split("(table 5.2")[0].splitlines()
+        if line.startswith("| 8 KiB | MobileNetV2, scaled | 4.0 | 2.0")
+    ]
+    assert len(rows) == 1 and "**better**" in rows[0], "0.8 against 0.6 of 400 samples"
+    assert (
+        "evolution finds with a supernet are better than MobileNetV2, scaled, ProxylessNAS, scaled and plain, by hand" in words
+    )
+    assert "shown to be better or worse than random search and evolution, layer by layer." in words
     assert "Of 2 other sets the search is better than the best of four CNNs written by hand on 1, and worse on 1;" in words
     assert "it is above the mean of the four on 1." in words and "- Worse than the best of the four CNNs: pulses." in words
     assert "- Below the mean of the four: pulses." in words and "| full 80.0 | +8.0 to +12.0 **better** | 70.0 |" in words
     assert "On 1 of 2 small sets the search is better than the best simple classifier, on 1 it is worse." in words
-    assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in words
+    total = len(results.lines)
+    assert f"{total} measurements, {total * 36 / 3600:.2f} core-hours" in words
     row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 **better** | 85.0 | +4.0 to +6.0 **better**"
     assert row in text and "| digits | sampled | 900 of 1,000 | 2,000 of 3,000 | 1.5 of 2 | 250 | 90 |\n" in text
     assert "- Worse than the best baseline: UnitTest.\n" in text and "Before, UnitTest had never been searched" in words
     assert "2 sets: mean -15.0 points, median -15.0. 95 % interval of the mean:" in text, "+5 and -35"
     assert "- Compared with the hand-made network, the search is better on digits and worse on UnitTest.\n" in text
-    assert "Unfinished" not in text and "not measured" not in text
-    assert "Failed: none." in text and "begins with `bench/tinynas/evidence.py --epochs 5 --seeds 3`" in words
 
 
-def test_an_unfinished_page_says_so(results: Results) -> None:
-    some = {name: line for name, line in results.lines.items() if " streamed " in name or name.startswith("supernet")}
-    text = page(results._replace(lines=some), [set_line("digits", 0.9, (0.01, 0.03))], [hand_line("letters", 0.9, 0.8)], {})
-    assert f"So far {len(some)} of {len(results.lines)} measurements were made." in text
-    assert "| images, 8 KiB | layer by layer |  |  | not measured |  |" in text and "### Joint search" not in text
+def test_an_unfinished_experiment_is_not_on_the_page(results: Results) -> None:
+    lines, hands = [set_line("digits", 0.9, (0.01, 0.03))], [hand_line("letters", 0.9, 0.8)]
+    some = {name: line for name, line in results.lines.items() if name != "train scaled 300000 2"}
+    text = page(results._replace(lines=some), lines, hands, {})
+    assert "(table 5.8)" not in text and text.count("\n### ") == len(EVERY) - 1
+    text = page(Results({}, {}), lines, hands, {})
+    assert "MCUNet thesis" not in text and "evolution" not in text.split("## ")[0] and "has 3 comparisons" in text
 
 
-def test_intervals_of_images_combine_test_samples_and_seeds(results: Results) -> None:
-    found = outcomes(results, "images", "train evolution {place}", "streamed", 16)
-    other = outcomes(results, "images", "rival {place}", "mobilenet_v2", "streamed", 16)
+def test_each_row_is_compared_with_the_first_of_its_group_or_with_itself(results: Results) -> None:
+    for section in sections(results):
+        experiment, table = evidence.experiments()[section.experiment], section.tables[-1]
+        if section.experiment in ("5-6", "5.2"):
+            continue
+        rows = iter(table.rows)
+        for kinds in experiment.groups.values():
+            tested = [outcomes(results, experiment.step, kind.name, experiment.seeds) for kind in kinds.values()]
+            for kind, own in zip(kinds.values(), tested, strict=True):
+                *_, accuracy, gained = next(rows)
+                assert accuracy.startswith(f"{np.mean(own.percent):.1f}")
+                if experiment.step == "double":
+                    assert gained == difference(own, outcomes(results, "train", kind.name, 1)) and gained.p == 1
+                else:
+                    assert gained == (None if own is tested[0] else difference(tested[0], own))
+
+
+def test_curves_are_the_best_so_far(results: Results) -> None:
+    (section,) = (each for each in sections(results) if each.experiment == "5-6")
+    best, against = section.tables
+    ends = dict[str, list[float]]()
+    for (name, *cells), kind in zip(best.rows, ("evolution", "random", "evolution layers"), strict=True):
+        records = [results.record("search", kind, seed)["curve"] for seed in range(3)]
+        assert cells[0].startswith(f"{100 * np.mean([max(each[:24]) for each in records]):.1f} ("), name
+        ends[kind] = [100 * max(each) for each in records]
+        assert cells[-1].startswith(f"{np.mean(ends[kind]):.1f}") and len(cells) == 5
+    (_, each), _ = against.rows
+    assert each.middle == pytest.approx(np.mean(np.subtract(ends["evolution"], ends["random"])))
+
+
+def test_costs_are_compared_at_equal_accuracy(results: Results) -> None:
+    def point(accuracy: float, ms: float) -> evidence_results.Tested:
+        return evidence_results.Tested({0: {"ms": ms}}, {0: np.arange(100) < accuracy}, Spread(0.0, 0))
+
+    ours = [point(80, 60.0), point(70, 30.0), point(60, 10.0), evidence_results.Tested({}, {}, Spread(0.0, 0))]
+    found = [at_equal_accuracy(ours, point(*each), "ms") for each in ((65, 45.0), (70, 45.0), (71, 45.0), (81, 45.0), (1, 5.0))]
+    assert found == [1.5, 1.5, 0.75, None, 0.5]
+    (section,) = (each for each in sections(results) if each.experiment == "5.2")
+    rows = section.tables[1].rows
+    assert len(rows) == 6 and rows[0][:2] == ["MobileNetV2, scaled", "none"] and all(row[4] == "1.00" for row in rows), "4 KiB"
+
+
+def test_the_correlation_is_that_of_the_ranks(results: Results) -> None:
+    settings = evidence.spaces()
+    accuracies = [np.mean(outcomes(results, "train", evidence.own(each).name, 3).percent) for each in settings]
+    for by in ("p80", "mean"):
+        values = [getattr(each, by) for each in settings]
+        ranks = [np.argsort(np.argsort(each)) for each in (values, accuracies)]
+        assert correlation(results, by).rho == pytest.approx(1 - 6 * np.sum((ranks[0] - ranks[1]) ** 2) / (8 * 63))
+    assert len(settings) == 8 and correlation(results, "p80").rho > 0.9 and correlation(results, "p80").p < 0.01
+    assert settings == sorted(settings, key=lambda each: -each.p80) and settings[0] == evidence.settings()[0]
+    assert settings[-1] == evidence.settings()[-1] and min(each.share for each in settings) >= evidence.MIN_SHARE
+
+
+def test_charts_show_every_point_inside() -> None:
+    text = chart("a < b", "ms", {"one": [(1.0, 60.0), (4.0, 70.0)], "two": [(2.0, 65.0)]})
+    circles = [each for each in ET.fromstring(text).iter() if each.tag.endswith("circle")]
+    places = [(float(each.attrib["cx"]), float(each.attrib["cy"])) for each in circles]
+    left, right, top, bottom = 88, 88 + 620, 56, 56 + 320
+    assert [x for x, _ in places] == pytest.approx([left + 155, right, left + 310])
+    assert all(top <= y <= bottom for _, y in places) and places[0][1] > places[2][1] > places[1][1], "upwards"
+
+
+def test_intervals_combine_test_samples_and_seeds(results: Results) -> None:
+    found, other = (outcomes(results, "train", kind, 3) for kind in ("evolution", "mobilenet_v2"))
     assert sorted(found.correct) == [0, 1, 2] and difference(found, found) == Difference(0.0, 0.0, 0.0)
-    assert found.spread and other.spread and found.spread.freedom != other.spread.freedom
+    assert found.spread.freedom != other.spread.freedom
     by_sample = 100 * np.mean([1.0 * found.correct[seed] - other.correct[seed] for seed in range(3)], axis=0)
     seeds = (
         student_t(min(found.spread.freedom, other.spread.freedom)) ** 2 * (found.spread.variance + other.spread.variance) / 3
@@ -200,44 +273,107 @@ def test_intervals_of_images_combine_test_samples_and_seeds(results: Results) ->
     each = difference(found, other)
     assert each and each.middle == pytest.approx(by_sample.mean()) and each.verdict(0.05) == "better"
     assert (each.middle - each.low, each.high - each.middle) == pytest.approx((half, half), rel=1e-3)
-    assert difference(found, outcomes(results, "images", "train evolution {place}", "streamed", 17)) is None
+    assert difference(found, outcomes(results, "train", "no such kind", 3)) is None
 
 
-def test_equal_and_quantised_networks_do_not_count_in_the_spread(results: Results) -> None:
-    lines = [
-        line
-        for name, line in results.lines.items()
-        if " images " in name and "correct" in line["result"] and not name.startswith(("quantise", "rival", "longer rival"))
-    ]
-    kinds = {line["key"].rsplit(" ", 1)[0] for line in lines}
-    spread = spread_of(results, "images", rivals=False)
-    assert spread.freedom == len(lines) - len(kinds) > 100
-    assert 1.5**2 < spread.variance < 3.0**2, "between 100^2 * 0.8 * 0.2 / 400 and 100^2 * 0.6 * 0.4 / 400"
-    twice = {
-        name.replace("streamed", "twice"): line
-        for name, line in results.lines.items()
-        if name.startswith("train evolution images")
-    }
-    assert len(twice) > 20 and spread_of(results._replace(lines=results.lines | twice), "images", rivals=False) == spread
+def test_equal_networks_do_not_count_twice_in_the_spread(results: Results) -> None:
+    names = [name for name in results.lines if name.startswith("train ")]
+    for rivals in (False, True):
+        own = [name for name in names if (name.split()[1] in FAMILIES) == rivals]
+        spread, kinds = spread_of(results, rivals=rivals), {name.rsplit(" ", 1)[0] for name in own}
+        assert spread.freedom == len(own) - len(kinds) == 2 * len(kinds) > 10
+        assert 1.5**2 < spread.variance < 3.5**2, "about 100^2 * 0.6 * 0.4 / 400"
+        twice = {name.replace(" ", " twice ", 1) if not rivals else name: results.lines[name] for name in own}
+        assert spread_of(results._replace(lines=results.lines | twice), rivals=rivals) == spread
 
 
 def test_one_seed_gives_no_verdict(results: Results) -> None:
     alone = results._replace(lines={name: line for name, line in results.lines.items() if name.endswith(" 0")})
-    for task, rival in (("images", "mobilenet_v2"), ("keywords", "ds_cnn")):
-        found, other = (
-            outcomes(alone, task, *words, "streamed", 16) for words in (("train evolution {place}",), ("rival {place}", rival))
-        )
-        each = difference(found, other)
+    for lines in (alone, results):  # also if other kinds have several seeds
+        each = difference(*(outcomes(lines, "train", kind, 1) for kind in ("evolution", "mobilenet_v2")))
         assert each and each.low > 0 and each.p == 1 and each.verdict(0.05) == "not shown", "0.8 against 0.6 of 400 samples"
 
 
-def test_intervals_of_keywords_are_over_rotations(results: Results) -> None:
-    found = outcomes(results, "keywords", "train evolution {place}", "streamed", 10)
-    other = outcomes(results, "keywords", "rival {place}", "ds_cnn", "streamed", 10)
-    values = [100 * (found.correct[seed].mean() - other.correct[seed].mean()) for seed in range(3)]
-    each, half = difference(found, other), student_t(2) * np.std(values, ddof=1) / math.sqrt(3)
-    p = holm.p_value(each.middle, 0.0, half / student_t(2), 2)
-    assert each and each == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, p))
+def test_measurements_come_after_what_they_need_and_are_made_once() -> None:
+    every = evidence.jobs(Path("x"), EVERY)
+    keys = [job.key for job in every]
+    assert len(set(keys)) == len(keys) and all(set(job.needs) <= set(keys[:place]) for place, job in enumerate(every))
+    assert {job.key for name in EVERY for job in evidence.jobs(Path("x"), [name])} == set(keys)
+    assert not {job.key for job in evidence.jobs(Path("x"), ["5-6"])} - {job.key for job in evidence.jobs(Path("x"), ["5.1"])}
+    for kind in (kind for each in evidence.experiments().values() for own in each.groups.values() for kind in own.values()):
+        assert set(kind.space.sizes) <= set(kind.shared.sizes) and set(kind.space.widths) <= set(kind.shared.widths), kind.name
+    narrow = evidence.experiments()["5.3"].groups["32 KiB"]
+    assert narrow["4 bits"].limits == narrow["8 bits"].limits._replace(bits=4)
+
+
+def test_limits_count_each_resource() -> None:
+    limits = evidence.LIMITS
+    arch = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 10)
+    flash, ram, ms = (
+        evidence_jobs.flash_of(arch),
+        evidence_jobs.ram_of(arch, "streamed"),
+        evidence_jobs.ms_of(arch, limits.ram),
+    )
+    exact = limits._replace(ram=ram, flash=flash, macs=macs(arch))
+    assert exact.fit(arch) and limits._replace(ms=ms).fit(arch) and evidence_jobs.ram_of(arch, "layers") > ram
+    less = ({"ram": ram - 1}, {"flash": flash - 1}, {"macs": macs(arch) - 1}, {"ms": ms - 0.01}, {"engine": "layers"})
+    assert not any(exact._replace(**each).fit(arch) for each in less)
+    assert exact._replace(flash=flash - 1, bits=4).fit(arch) and limits.costs([arch])[0].fit
+    whole = arch_of(evidence.IMAGES, largest(evidence.IMAGES), 10)
+    small, limits = evidence_jobs.scaled_down(whole, limits), limits._replace(macs=500_000)
+    assert small is not None and small.image[0] < whole.image[0] and evidence.LIMITS.fit(small)
+    smaller = evidence_jobs.scaled_down(whole, limits)
+    assert smaller is not None and macs(smaller) <= 500_000 < macs(small)
+    assert evidence_jobs.scaled_down(whole, limits._replace(ram=10)) is None
+    found = evidence_jobs.family("plain", evidence.IMAGES, 10, limits)
+    assert len(found) == 2 and macs(found[1]) <= macs(found[0]) <= 500_000 and all(map(limits.fit, found))
+
+
+def test_a_run_records_and_resumes_and_does_not_repeat(tmp_path: Path) -> None:
+    calls = list[str]()
+
+    def job(key: str, *needs: str, fails: bool = False) -> evidence.Job:
+        def function(*records: dict[str, Any]) -> dict[str, Any]:
+            calls.append(f"{key}{records}")
+            if fails:
+                raise ValueError("broken")
+            return {"value": key}
+
+        return evidence.Job(key, function, lambda limit: 1.0, needs, len(needs[:1]))
+
+    listed = [job("a"), job("b", "a", "c"), job("c"), job("d", fails=True), job("e", "d")]
+    with ThreadPoolExecutor(1) as executor:
+        workers = Workers(executor.submit, 1)
+        evidence.run(listed, workers, tmp_path, time.perf_counter() - 1)
+        assert not calls, "after the deadline"
+        evidence.run(listed[:1], workers, tmp_path, time.perf_counter() + 60)
+        evidence.run(listed, workers, tmp_path, time.perf_counter() + 60)
+    assert calls == ["a()", "c()", "b({'value': 'a'},)", "d()"], "nothing twice; e needs d"
+    assert dict(evidence.results(tmp_path)) == {key: {"value": key} for key in "abc"}
+    data = Dataset("images", ("a",), np.zeros((1, 8, 8, 3), np.int8), np.zeros(1, np.int64), np.zeros(1, np.uint8), {})
+    evidence.begin(tmp_path, data)
+    evidence.begin(tmp_path, data)
+    assert read(tmp_path / evidence.RESULTS).header["samples"] == {"train": 1, "validation": 0, "test": 0}
+    with pytest.raises(CompileError, match="other settings"):
+        evidence.begin(tmp_path, replace(data, parts=data.parts + 1))
+
+
+def test_trained_networks_are_kept_and_trained_on_for_few_bits(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+    rng = np.random.default_rng(0)
+    labels, parts = np.arange(240) % 2, np.repeat([0, 1, 2], 80).astype(np.uint8)
+    values = (rng.integers(-20, 20, (240, 12, 12, 3)) + 60 * (2 * labels - 1)[:, None, None, None]).astype(np.int8)
+    save_data(Dataset("images", ("dark", "light"), values, labels, parts, {}), tmp_path / "data")
+    arch = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 2)
+    record = evidence_jobs.trained(tmp_path, arch, 20, 0, evidence.LIMITS.ram)
+    (file,) = (tmp_path / "trained").glob("*.json")
+    file.write_text(json.dumps(record | {"kept": True}))
+    again = evidence_jobs.trained_winner({"arch": to_json(arch)}, tmp_path, 20, 0, evidence.LIMITS.ram)
+    assert record["test"] > 0.9 and again["kept"] and from_json(again["arch"]) == arch and again["macs"] == macs(arch)
+    for bits in (8, 4):
+        tuned = evidence_jobs.tuned(again, tmp_path, 4, 0, bits)
+        assert tuned["bits"] == bits and tuned["test"] > 0.9 and tuned["test"] == unpacked(tuned["correct"], 80).mean()
+    assert evidence_jobs.tuned({}, tmp_path, 2, 0, 8) == evidence_jobs.trained_winner({}, tmp_path, 3, 0, 9) == {}
 
 
 @pytest.mark.parametrize(
@@ -256,32 +392,48 @@ def test_the_page_names_the_candidate_that_a_search_returned(network: dict[str, 
 
 
 PRINTED = {  # table or figure of the thesis -> the measurements that it needs: words of a heading that leaves them out
-    "table 5.1": {"rival images * layers *": "", "train evolution images layers *": "", "rival images * streamed *": ""},
-    "table 5.6": {"train evolution images space *": "", "train evolution images streamed *": "", "supernet images-own": ""},
-    "figure 5-6": {"evolution images streamed *": "", "random images streamed *": "", "evolution images layers *": ""},
+    "table 5.1": {
+        **{f"train {kind} 2": "" for kind in ("evolution", "evolution layers", "mobilenet_v2", "proxyless")},
+        "train proxyless layers 2": "without scaled networks layer by layer",
+    },
+    "table 5.2": {
+        **{f"train {kind}{ms} 2": "" for kind in ("evolution", "mobilenet_v2") for ms in ("", " 60.0 ms", " 30.0 ms")},
+        "train evolution layers 60.0 ms 2": "without networks layer by layer",
+    },
+    "figure 5-2": {"train plain 60.0 ms 2": "", "train mobilenet_v2 layers 60.0 ms 2": "without networks layer by layer"},
+    "table 5.3": {"tune evolution 4 bits 2": "", "train evolution * other RAM": "at one limit"},
+    "table 5.4": {"tune evolution 8 bits 2": "", "tune evolution 4-bit maps": "8-bit maps"},
+    "table 5.6": {
+        "train space-* 2": "",
+        "supernet space-*": "",
+        "train evolution 2": "",
+        "train resnet18 2": "without ResNet-18",
+    },
+    "figure 5-4": {"train space-20-* 2": "", "train space-16-* 2": "", "train space-12-* 2": ""},
+    "figure 5-6": {"search evolution 2": "", "search random 2": "", "search evolution layers 2": ""},
     "table 5.8": {
-        "train evolution images fixed *": "",
-        "train evolution images uniform *": "",
-        "train evolution images flexible *": "",
-        "scaled evolution *": "without networks scaled after the search",
+        f"train {kind} {most} 2": "" for kind in ("flexible", "uniform", "fixed", "scaled") for most in evidence.MACS
     },
 }
 
 
-def test_headings_name_only_what_was_measured() -> None:
-    """Each heading has measurements; what it names of the thesis is complete, but for what it says to leave out."""
-    found = read(evidence_page.FILE)
-    measured = [name for name, line in found.lines.items() if line["result"]]
-    sections = {section.title: section.patterns for section in evidence_page.sections(found)}
-    headings = re.findall("^### (.*)$", evidence_page.PAGE.read_text(), re.MULTILINE)
-    assert headings == ["Summary", *sections, "Every trained network"]
-    for title, patterns in sections.items():
-        assert all(fnmatch.filter(measured, each) for each in patterns), title
-        named = re.findall(r"\b(?:table|figure)s? \d.*?(?=\)|$)", title)
-        for each in (f"{kind} {number}" for text in named for kind, number in re.findall(r"(table|figure) (\d[.-]\d)", text)):
+def test_headings_name_only_what_was_measured(results: Results) -> None:
+    """What a heading names of the thesis is complete, but for what it says to leave out; the page has what its file has."""
+    shown, named = sections(results), set[str]()
+    for section in shown:
+        measured = [job.key for job in evidence.jobs(Path(), [section.experiment])]
+        for each in (" ".join(found) for found in re.findall(r"(table|figure) (\d[.-]\d)", section.title)):
+            named.add(each)
             for needed, left_out in PRINTED[each].items():
-                assert bool(fnmatch.filter(measured, needed)) != bool(left_out and left_out in title), (title, needed)
-        assert not re.search(r"tables|figures", title), "named one by one"
+                assert bool(fnmatch.filter(measured, needed)) != bool(left_out and left_out in section.title), (each, needed)
+        assert not re.search(r"tables|figures", section.title), "named one by one"
+    assert named == set(PRINTED)
+    real = read(evidence_page.FILE)
+    headings = re.findall("^### (.*)$", evidence_page.PAGE.read_text(), re.MULTILINE)
+    assert (
+        headings == [section.title for section in sections(real)]
+        and real.header.get("settings", evidence.SETTINGS) == evidence.SETTINGS
+    )
 
 
 def test_detectors_are_compared_over_photographs_and_seeds_if_they_fit() -> None:
