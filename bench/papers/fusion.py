@@ -329,7 +329,7 @@ def whole(name: str, here: OnBoards, board: Device) -> str:
     parts = f"arena {kb(arena_of(here.least(board)))}, static data {kb(needed.static)}, stack {kb(needed.stack)}"
     said = f"{name} on {board.name}, whole: {'fits' if holds else 'does not fit'}, {kb(needed.ram)} of {kb(board.ram)} kB RAM"
     said += f" ({parts}), {needed.flash / 1000:,.0f} of {(board.flash or 0) / 1000:,.0f} kB Flash"
-    return said if board.flash_waits is not None else f"{said}; its ms are those of Flash that answers at once"
+    return said if board.bus or board.flash_waits is not None else f"{said}; its ms are those of Flash that answers at once"
 
 
 def iterative() -> None:
