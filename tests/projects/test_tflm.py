@@ -42,7 +42,7 @@ def built() -> Path:
     folder = library(Path(mkdtemp(prefix="tinyweave-test-")), inputs=samples("chain", 4))
     flags = ("-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-I", folder / "src", "-c")
     run("gcc", "-std=c99", *flags, "-DTW_PLAIN_C", *(folder / "src").rglob("*.c"), cwd=folder)
-    run("g++", "-std=c++11", *FIRMWARE, *flags, *(folder / "src").rglob("*.cpp"), *(folder / "model").glob("*.cc"), cwd=folder)
+    run("g++", "-std=c++11", *FIRMWARE, *flags, *(folder / "src").rglob("*.cpp"), *(folder / "model").glob("*.cpp"), cwd=folder)
     return folder
 
 
@@ -71,7 +71,7 @@ def test_firmware_gives_the_reference_bytes_on_a_core(board: str, tmp_path: Path
     start = export(tmp_path / "start", "cmake", device=board) / "firmware"
     flags = [*CORES[tw.devices.find(board).core].gcc, "-O2", "-DTW_FIRMWARE", "-ffunction-sections", "-I", folder / "src"]
     run("arm-none-eabi-gcc", *flags, "-c", *(folder / "src").rglob("*.c"), start / "startup.c", cwd=tmp_path)
-    files = [PROGRAMS / "firmware.cc", *(folder / "src").rglob("*.cpp"), *(folder / "model").glob("*.cc")]
+    files = [PROGRAMS / "firmware.cc", *(folder / "src").rglob("*.cpp"), *(folder / "model").glob("*.cpp")]
     link = ["-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs", "-Wl,--gc-sections", "-T", start / f"{board}.ld"]
     words = [*flags, "-std=c++11", *FIRMWARE, "-I", folder / "examples" / "nets", *files, *tmp_path.glob("*.o"), *link]
     run("arm-none-eabi-gcc", *words, "-o", tmp_path / "firmware.elf")  # which links without the library of C++
@@ -181,9 +181,11 @@ def test_every_header_compiles_alone_and_the_types_compile_as_c(tmp_path: Path) 
     ],
 )
 def test_what_an_ahead_of_time_compiler_cannot_do_is_an_error_of_the_c_compiler(line: str, tmp_path: Path) -> None:
+    """Firmware relies on the headers of C++ that TFLite Micro's headers include."""
     head = '#include "tensorflow/lite/micro/micro_interpreter.h"\nusing namespace tflite;\nextern unsigned char g_chain[];\n'
     body = "const Model *model = GetModel(g_chain); AllOpsResolver resolver; static uint8_t arena[99];\n"
     body += "MicroInterpreter interpreter(model, resolver, arena, 99);\n"
+    body += "std::vector<int8_t> v(9); memset(&v[0], 0, 9); std::unique_ptr<std::string> s; v[0] = std::min(v[0], v[1]);\n"
     (tmp_path / "own.cc").write_text(f"{head}int main() {{\n{body}{line}\n}}\n")
     words = ["g++", "-std=c++11", "-fsyntax-only", "-I", str(built() / "src"), str(tmp_path / "own.cc")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -191,7 +193,7 @@ def test_what_an_ahead_of_time_compiler_cannot_do_is_an_error_of_the_c_compiler(
 
 
 def test_the_array_of_a_file_has_the_names_of_its_length(tmp_path: Path) -> None:
-    text, right = (built() / "model" / "g_chain.cc").read_text(), tflm.fnv(model("chain").file)
+    text, right = (built() / "model" / "g_chain.cpp").read_text(), tflm.fnv(model("chain").file)
     assert re.search(r"\bg_chain_len\b.*\bg_chain_size\b", text)
     written = bytes(int(byte, 16) for byte in re.findall(r"0x([0-9a-f]{2})\b", text))
     assert written == bytes(4) + b"TFL3" + right.to_bytes(8, "little")
@@ -251,7 +253,7 @@ def test_other_cmake_projects_link_the_library_by_the_names_of_the_old_one(tmp_p
     library(tmp_path / "user" / "nets", inputs=samples("chain", 4))
     (tmp_path / "user" / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(user C CXX)\nadd_subdirectory(nets)\n"
-        f"add_executable(user {PROGRAMS / 'firmware.cc'} nets/model/g_chain.cc nets/model/g_stream.cc)\n"
+        f"add_executable(user {PROGRAMS / 'firmware.cc'} nets/model/g_chain.cpp nets/model/g_stream.cpp)\n"
         "target_include_directories(user PRIVATE nets/examples/nets)\ntarget_link_libraries(user PRIVATE pico-tflmicro)\n"
     )
     cmake(tmp_path / "user", tmp_path / "b", CXXFLAGS="-Wall -Wextra -Werror")

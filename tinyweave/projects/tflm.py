@@ -81,7 +81,7 @@ def tflm(package: Package) -> Files:
         "idf_component.yml": filled("esp_idf/idf_component.yml", **values),
         "library.json": filled("tflm/library.json", **values),
         **below("src", library),
-        **{f"model/{array}.cc": _array(array, model) for array, model in zip(package.arrays, package.models, strict=False)},
+        **{f"model/{array}.cpp": _array(array, model) for array, model in zip(package.arrays, package.models, strict=False)},
         "README.md": readme(package, f"{name}: networks with TFLite Micro's interface", build, f"define `{package.switch}`."),
     }
 
@@ -116,7 +116,7 @@ def _interface(models: Sequence[PackagedModel]) -> dict[str, str]:
             "tflm/networks.c",
             includes="\n".join(f'#include "{model.name}.h"' for model in models),
             networks="\n".join(map(_network, models)),
-            rows="".join(f"    &tw_tflm_network_{model.name},\n" for model in models),
+            rows="".join(f"    &network_{model.name},\n" for model in models),
         ),
         COMMON: filled("tflm/common.h"),
         "tensorflow/lite/c/common.h": f'#include "{COMMON}"\n',
@@ -132,22 +132,22 @@ def _network(model: PackagedModel) -> str:
     ends += [("OUTPUT", i, graph.tensors[tensor]) for i, tensor in enumerate(graph.outputs)]
     text, rows = "", ""
     for i, (word, index, tensor) in enumerate(ends):
-        macro, dims = f"{name.upper()}_{word}_{index}", f"tw_tflm_dims_{name}_{i}"
+        macro, dims = f"{name.upper()}_{word}_{index}", f"dims_{name}_{i}"
         text += f"static const int {dims}[] = {{{', '.join(map(str, (len(tensor.shape), *tensor.shape)))}}};\n"
         kind, scale = f"kTfLite{TYPES[tensor.dtype]}", f"{macro}_SCALE, {macro}_ZERO_POINT" if has_scale(tensor) else "0.0f, 0"
-        rows += f"    TW_TFLM_TENSOR(tw_tflm_tensors_{name}, {i}, {kind}, {macro}_BYTES, {dims}, {scale}),\n"
+        rows += f"    TW_TFLM_TENSOR(tensors_{name}, {i}, {kind}, {macro}_BYTES, {dims}, {scale}),\n"
     ((memory, _),) = model.plan.arena.items()
     has_state = any(tensor.role == "state" for tensor in graph.tensors.values())
     counts = f"{name.upper()}_{memory.upper()}_BYTES, {str(has_state).lower()}, {len(graph.inputs)}, {len(graph.outputs)}"
     identity = f"{len(contents)}, 0x{fnv(contents):016x}u, 0x{fnv(contents[:HEAD]):016x}u"
-    tensors = f"static const tw_tflm_tensor tw_tflm_tensors_{name}[] = {{\n{rows}}};\n"
+    tensors = f"static const tw_tflm_tensor tensors_{name}[] = {{\n{rows}}};\n"
     return f"{text}{tensors}TW_TFLM_NETWORK({name}, {counts}, {identity});\n"
 
 
 def _array(array: str, model: PackagedModel) -> str:
     """Return C++ that defines the array of a .tflite file anew: the hash by which the interpreter finds the network."""
     contents = bytes(4) + b"TFL3" + fnv(model.contents).to_bytes(8, "little")
-    return filled("tflm/array.cc", array=array, model=model.name, bytes=", ".join(f"0x{byte:02x}" for byte in contents))
+    return filled("tflm/array.cpp", array=array, model=model.name, bytes=", ".join(f"0x{byte:02x}" for byte in contents))
 
 
 def fnv(contents: bytes) -> int:

@@ -38,43 +38,17 @@ extern const tw_tflm_network *const tw_tflm_networks[]; /* ends with NULL */
 #endif
 
 /* Row `i` of the array `rows`; `steps` is the scale, 0 for tensors that are not quantised. */
-#define TW_TFLM_TENSOR(rows, i, kind, size, shape, steps, zero)                                                            \
-    {                                                                                                                      \
-        kind, size, shape, {(steps) > 0.0f, {steps}}, {(steps) > 0.0f, {zero}},                                            \
-        {                                                                                                                  \
-            (TfLiteFloatArray *)&rows[i].scale, (TfLiteIntArray *)&rows[i].zero_point, 0                                   \
-        }                                                                                                                  \
-    }
+#define TW_TFLM_TENSOR(rows, i, kind, size, shape, steps, zero)             \
+    {kind, size, shape, {(steps) > 0.0f, {steps}}, {(steps) > 0.0f, {zero}}, \
+     {(TfLiteFloatArray *)&rows[i].scale, (TfLiteIntArray *)&rows[i].zero_point, 0}}
 
 /* The description of the model `m`, whose arena of `size` bytes is its only memory; the fields after arena_bytes follow. */
 #define TW_TFLM_NETWORK(m, size, ...)                                                                                      \
-    static m##_memory tw_tflm_memory_of_##m(void *arena)                                                                   \
-    {                                                                                                                      \
-        const m##_memory memory = {{arena, size}};                                                                         \
-        return memory;                                                                                                     \
-    }                                                                                                                      \
-    static int tw_tflm_init_##m(void *arena)                                                                               \
-    {                                                                                                                      \
-        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
-        return m##_init(&memory);                                                                                          \
-    }                                                                                                                      \
-    static void *tw_tflm_input_##m(void *arena, int32_t index)                                                             \
-    {                                                                                                                      \
-        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
-        return m##_input(&memory, index);                                                                                  \
-    }                                                                                                                      \
-    static const void *tw_tflm_output_##m(void *arena, int32_t index)                                                      \
-    {                                                                                                                      \
-        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
-        return m##_output(&memory, index);                                                                                 \
-    }                                                                                                                      \
-    static int tw_tflm_invoke_##m(void *arena)                                                                             \
-    {                                                                                                                      \
-        const m##_memory memory = tw_tflm_memory_of_##m(arena);                                                            \
-        return m##_invoke(&memory, NULL);                                                                                  \
-    }                                                                                                                      \
-    static const tw_tflm_network tw_tflm_network_##m = {                                                                   \
-        #m,               tw_tflm_tensors_##m, tw_tflm_init_##m, tw_tflm_input_##m, tw_tflm_output_##m,                    \
-        tw_tflm_invoke_##m, size,              __VA_ARGS__}
+    static int init_##m(void *a) { const m##_memory at = {{a, size}}; return m##_init(&at); }                              \
+    static void *input_##m(void *a, int32_t i) { const m##_memory at = {{a, size}}; return m##_input(&at, i); }            \
+    static const void *output_##m(void *a, int32_t i) { const m##_memory at = {{a, size}}; return m##_output(&at, i); }    \
+    static int invoke_##m(void *a) { const m##_memory at = {{a, size}}; return m##_invoke(&at, NULL); }                    \
+    static const tw_tflm_network network_##m = {                                                                           \
+        #m, tensors_##m, init_##m, input_##m, output_##m, invoke_##m, size, __VA_ARGS__}
 
 #endif

@@ -48,8 +48,9 @@ TW_TFLM_WEAK void DebugLog(const char *format, va_list arguments)
 
 const char *TfLiteTypeGetName(TfLiteType type)
 {
-    static const char *const names[] = {"NOTYPE", "FLOAT32", "INT32", "UINT8", "INT64", "STRING", "BOOL", "INT16", "COMPLEX64", "INT8",
-                                        "FLOAT16", "FLOAT64", "COMPLEX128", "UINT64", "RESOURCE", "VARIANT", "UINT32", "UINT16", "INT4"};
+    static const char *const names[] = {"NOTYPE",  "FLOAT32", "INT32",   "UINT8",      "INT64",  "STRING",   "BOOL",
+                                        "INT16",   "COMPLEX64", "INT8",  "FLOAT16",    "FLOAT64", "COMPLEX128", "UINT64",
+                                        "RESOURCE", "VARIANT", "UINT32", "UINT16",     "INT4"};
     return static_cast<size_t>(type) < sizeof names / sizeof *names ? names[type] : "Unknown type";
 }
 }
@@ -139,7 +140,7 @@ int ElementCount(const TfLiteIntArray &dims)
 
 MicroAllocator::MicroAllocator(uint8_t *arena, size_t bytes)
 {
-    const size_t lost = arena == nullptr ? 0 : Rounded(reinterpret_cast<uintptr_t>(arena)) - reinterpret_cast<uintptr_t>(arena);
+    const size_t at = reinterpret_cast<uintptr_t>(arena), lost = Rounded(at) - at;
     const size_t left = arena == nullptr || bytes < lost ? 0 : (bytes - lost) / kAlign * kAlign;
     begin_ = arena + (left == 0 ? 0 : lost);
     kept_ = end_ = begin_ + left;
@@ -211,12 +212,17 @@ const tw_tflm_network *MicroInterpreter::Find(const Model *model)
     const uint8_t *const file = reinterpret_cast<const uint8_t *>(model);
     for (const tw_tflm_network *const *at = tw_tflm_networks; *at != nullptr && identity.is_model; ++at) {
         const tw_tflm_network &network = **at;
-        if (identity.is_rewritten ? identity.hash == network.file_hash
-                                  : identity.hash == network.head_hash && Hash(file, network.file_bytes) == network.file_hash) {
+        if (identity.hash == (identity.is_rewritten ? network.file_hash : network.head_hash)
+            && (identity.is_rewritten || Hash(file, network.file_bytes) == network.file_hash)) {
             return &network;
         }
     }
     return nullptr;
+}
+
+static void PrintHash(const char *format, const char *what, uint64_t hash)
+{
+    MicroPrintf(format, what, static_cast<unsigned long>(hash >> 32), static_cast<unsigned long>(hash & 0xFFFFFFFFu));
 }
 
 static void PrintUnknown(const Model *model)
@@ -226,12 +232,10 @@ static void PrintUnknown(const Model *model)
         MicroPrintf("tinyweave: the model is no .tflite file");
         return;
     }
-    const char *const what = identity.is_rewritten ? "array" : "first 64 bytes";
-    MicroPrintf("tinyweave: the model (%s: %08lx%08lx) is not in this library, which has", what,
-                static_cast<unsigned long>(identity.hash >> 32), static_cast<unsigned long>(identity.hash & 0xFFFFFFFFu));
+    PrintHash("tinyweave: the model (%s: %08lx%08lx) is not in this library, which has",
+              identity.is_rewritten ? "array" : "first 64 bytes", identity.hash);
     for (const tw_tflm_network *const *at = tw_tflm_networks; *at != nullptr; ++at) {
-        const uint64_t hash = identity.is_rewritten ? (*at)->file_hash : (*at)->head_hash;
-        MicroPrintf("  %s: %08lx%08lx", (*at)->name, static_cast<unsigned long>(hash >> 32), static_cast<unsigned long>(hash & 0xFFFFFFFFu));
+        PrintHash("  %s: %08lx%08lx", (*at)->name, identity.is_rewritten ? (*at)->file_hash : (*at)->head_hash);
     }
     MicroPrintf("  Export this model: tinyweave export MODEL --format tflm");
 }
@@ -303,7 +307,10 @@ TfLiteStatus MicroInterpreter::Invoke()
     return code == 0 ? kTfLiteOk : kTfLiteError;
 }
 
-TfLiteStatus MicroInterpreter::Reset() { return status_ == kTfLiteOk && network_->init(arena_) == 0 ? kTfLiteOk : kTfLiteError; }
+TfLiteStatus MicroInterpreter::Reset()
+{
+    return status_ == kTfLiteOk && network_->init(arena_) == 0 ? kTfLiteOk : kTfLiteError;
+}
 
 TfLiteTensor *MicroInterpreter::Tensor(size_t index, size_t count, size_t before, const char *what) const
 {

@@ -12,13 +12,22 @@
 #ifdef __GNUC__
 #pragma GCC system_header // the warnings of the firmware's own flags do not apply here
 #endif
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tensorflow/lite/core/c/common.h"
-#if defined(__has_include) && __has_include(<cstdint>) // not every compiler for small cores has C++'s library
-#include <cstddef>
+#if defined(__has_include) && __has_include(<algorithm>) // firmware relies on these; some compilers for small cores lack them
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 #endif
+
 #ifndef TFLITE_SCHEMA_VERSION
 #define TFLITE_SCHEMA_VERSION (3)
 #endif
@@ -27,20 +36,12 @@
 #define TFLITE_CHECK_EQ(a, b) TFLITE_CHECK((a) == (b))
 #define TFLITE_CHECK_NE(a, b) TFLITE_CHECK((a) != (b))
 #define TFLITE_CHECK_LE(a, b) TFLITE_CHECK((a) <= (b))
-#define TFLITE_CHECK_LT(a, b) TFLITE_CHECK((a) < (b))
-#define TFLITE_CHECK_GE(a, b) TFLITE_CHECK((a) >= (b))
-#define TFLITE_CHECK_GT(a, b) TFLITE_CHECK((a) > (b))
 #ifdef NDEBUG
 #define TFLITE_DCHECK(is_true) ((void)sizeof(is_true))
 #else
 #define TFLITE_DCHECK(is_true) TFLITE_CHECK(is_true)
 #endif
 #define TFLITE_DCHECK_EQ(a, b) TFLITE_DCHECK((a) == (b))
-#define TFLITE_DCHECK_NE(a, b) TFLITE_DCHECK((a) != (b))
-#define TFLITE_DCHECK_LE(a, b) TFLITE_DCHECK((a) <= (b))
-#define TFLITE_DCHECK_LT(a, b) TFLITE_DCHECK((a) < (b))
-#define TFLITE_DCHECK_GE(a, b) TFLITE_DCHECK((a) >= (b))
-#define TFLITE_DCHECK_GT(a, b) TFLITE_DCHECK((a) > (b))
 #define TF_LITE_REMOVE_VIRTUAL_DELETE \
     void operator delete(void *) {}
 #define TF_LITE_REPORT_ERROR(reporter, ...) static_cast< ::tflite::ErrorReporter *>(reporter)->Report(__VA_ARGS__)
@@ -50,42 +51,40 @@ void VMicroPrintf(const char *format, va_list arguments);
 int MicroSnprintf(char *text, size_t bytes, const char *format, ...);
 int MicroVsnprintf(char *text, size_t bytes, const char *format, va_list arguments);
 
-// name of the method, name of the op, its number in .tflite files
-#define TW_TFLM_BUILTINS(X) \
+// name of the method, name of the op, its number in .tflite files: 32 for all custom ops
+#define TW_TFLM_OPS(X) \
     X(Abs, ABS, 101) X(Add, ADD, 0) X(AddN, ADD_N, 106) X(ArgMax, ARG_MAX, 56) X(ArgMin, ARG_MIN, 79) \
     X(AssignVariable, ASSIGN_VARIABLE, 144) X(AveragePool2D, AVERAGE_POOL_2D, 1) X(BatchMatMul, BATCH_MATMUL, 126) \
     X(BatchToSpaceNd, BATCH_TO_SPACE_ND, 37) X(BroadcastArgs, BROADCAST_ARGS, 145) X(BroadcastTo, BROADCAST_TO, 130) \
-    X(CallOnce, CALL_ONCE, 129) X(Cast, CAST, 53) X(Ceil, CEIL, 104) X(Concatenation, CONCATENATION, 2) \
-    X(Conv2D, CONV_2D, 3) X(Cos, COS, 108) X(CumSum, CUMSUM, 128) X(DepthToSpace, DEPTH_TO_SPACE, 5) \
-    X(DepthwiseConv2D, DEPTHWISE_CONV_2D, 4) X(Dequantize, DEQUANTIZE, 6) X(Div, DIV, 42) \
+    X(CallOnce, CALL_ONCE, 129) X(Cast, CAST, 53) X(Ceil, CEIL, 104) X(CircularBuffer, CIRCULAR_BUFFER, 32) \
+    X(Concatenation, CONCATENATION, 2) X(Conv2D, CONV_2D, 3) X(Cos, COS, 108) X(CumSum, CUMSUM, 128) \
+    X(Decode, DECODE, 32) X(Delay, DELAY, 32) X(DepthToSpace, DEPTH_TO_SPACE, 5) X(DepthwiseConv2D, DEPTHWISE_CONV_2D, 4) \
+    X(Dequantize, DEQUANTIZE, 6) X(DetectionPostprocess, DETECTION_POSTPROCESS, 32) X(Div, DIV, 42) \
     X(DynamicUpdateSlice, DYNAMIC_UPDATE_SLICE, 151) X(Elu, ELU, 111) X(EmbeddingLookup, EMBEDDING_LOOKUP, 7) \
-    X(Equal, EQUAL, 71) X(Exp, EXP, 47) X(ExpandDims, EXPAND_DIMS, 70) X(Fill, FILL, 94) X(Floor, FLOOR, 8) \
-    X(FloorDiv, FLOOR_DIV, 90) X(FloorMod, FLOOR_MOD, 95) X(FullyConnected, FULLY_CONNECTED, 9) X(Gather, GATHER, 36) \
+    X(Energy, ENERGY, 32) X(Equal, EQUAL, 71) X(EthosU, ETHOSU, 32) X(Exp, EXP, 47) X(ExpandDims, EXPAND_DIMS, 70) \
+    X(FftAutoScale, FFT_AUTO_SCALE, 32) X(Fill, FILL, 94) X(FilterBank, FILTER_BANK, 32) \
+    X(FilterBankLog, FILTER_BANK_LOG, 32) X(FilterBankSpectralSubtraction, FILTER_BANK_SPECTRAL_SUBTRACTION, 32) \
+    X(FilterBankSquareRoot, FILTER_BANK_SQUARE_ROOT, 32) X(Floor, FLOOR, 8) X(FloorDiv, FLOOR_DIV, 90) \
+    X(FloorMod, FLOOR_MOD, 95) X(Framer, FRAMER, 32) X(FullyConnected, FULLY_CONNECTED, 9) X(Gather, GATHER, 36) \
     X(GatherNd, GATHER_ND, 107) X(Greater, GREATER, 61) X(GreaterEqual, GREATER_EQUAL, 62) X(HardSwish, HARD_SWISH, 117) \
-    X(If, IF, 118) X(L2Normalization, L2_NORMALIZATION, 11) X(L2Pool2D, L2_POOL_2D, 12) X(LeakyRelu, LEAKY_RELU, 98) \
-    X(Less, LESS, 58) X(LessEqual, LESS_EQUAL, 63) X(Log, LOG, 73) X(LogSoftmax, LOG_SOFTMAX, 50) \
-    X(LogicalAnd, LOGICAL_AND, 86) X(LogicalNot, LOGICAL_NOT, 87) X(LogicalOr, LOGICAL_OR, 84) X(Logistic, LOGISTIC, 14) \
-    X(MaxPool2D, MAX_POOL_2D, 17) X(Maximum, MAXIMUM, 55) X(Mean, MEAN, 40) X(Minimum, MINIMUM, 57) \
-    X(MirrorPad, MIRROR_PAD, 100) X(Mul, MUL, 18) X(Neg, NEG, 59) X(NotEqual, NOT_EQUAL, 72) X(Pack, PACK, 83) \
-    X(Pad, PAD, 34) X(PadV2, PADV2, 60) X(Prelu, PRELU, 54) X(Quantize, QUANTIZE, 114) \
-    X(ReadVariable, READ_VARIABLE, 143) X(ReduceAll, REDUCE_ALL, 140) X(ReduceMax, REDUCE_MAX, 82) \
-    X(ReduceMin, REDUCE_MIN, 89) X(Relu, RELU, 19) X(Relu6, RELU6, 21) X(Reshape, RESHAPE, 22) \
-    X(ResizeBilinear, RESIZE_BILINEAR, 23) X(ResizeNearestNeighbor, RESIZE_NEAREST_NEIGHBOR, 97) \
-    X(ReverseV2, REVERSE_V2, 105) X(Round, ROUND, 116) X(Rsqrt, RSQRT, 76) X(SelectV2, SELECT_V2, 123) \
-    X(Shape, SHAPE, 77) X(Sin, SIN, 66) X(Slice, SLICE, 65) X(Softmax, SOFTMAX, 25) \
-    X(SpaceToBatchNd, SPACE_TO_BATCH_ND, 38) X(SpaceToDepth, SPACE_TO_DEPTH, 26) X(Split, SPLIT, 49) \
-    X(SplitV, SPLIT_V, 102) X(Sqrt, SQRT, 75) X(Square, SQUARE, 92) X(SquaredDifference, SQUARED_DIFFERENCE, 99) \
-    X(Squeeze, SQUEEZE, 43) X(StridedSlice, STRIDED_SLICE, 45) X(Sub, SUB, 41) X(Sum, SUM, 74) X(Svdf, SVDF, 27) \
-    X(Tanh, TANH, 28) X(Transpose, TRANSPOSE, 39) X(TransposeConv, TRANSPOSE_CONV, 67) \
+    X(If, IF, 118) X(Irfft, IRFFT, 32) X(L2Normalization, L2_NORMALIZATION, 11) X(L2Pool2D, L2_POOL_2D, 12) \
+    X(LeakyRelu, LEAKY_RELU, 98) X(Less, LESS, 58) X(LessEqual, LESS_EQUAL, 63) X(Log, LOG, 73) \
+    X(LogSoftmax, LOG_SOFTMAX, 50) X(LogicalAnd, LOGICAL_AND, 86) X(LogicalNot, LOGICAL_NOT, 87) \
+    X(LogicalOr, LOGICAL_OR, 84) X(Logistic, LOGISTIC, 14) X(MaxPool2D, MAX_POOL_2D, 17) X(Maximum, MAXIMUM, 55) \
+    X(Mean, MEAN, 40) X(Minimum, MINIMUM, 57) X(MirrorPad, MIRROR_PAD, 100) X(Mul, MUL, 18) X(Neg, NEG, 59) \
+    X(NotEqual, NOT_EQUAL, 72) X(OverlapAdd, OVERLAP_ADD, 32) X(PCAN, PCAN, 32) X(Pack, PACK, 83) X(Pad, PAD, 34) \
+    X(PadV2, PADV2, 60) X(Prelu, PRELU, 54) X(Quantize, QUANTIZE, 114) X(ReadVariable, READ_VARIABLE, 143) \
+    X(ReduceAll, REDUCE_ALL, 140) X(ReduceMax, REDUCE_MAX, 82) X(ReduceMin, REDUCE_MIN, 89) X(Relu, RELU, 19) \
+    X(Relu6, RELU6, 21) X(Reshape, RESHAPE, 22) X(ResizeBilinear, RESIZE_BILINEAR, 23) \
+    X(ResizeNearestNeighbor, RESIZE_NEAREST_NEIGHBOR, 97) X(ReverseV2, REVERSE_V2, 105) X(Rfft, RFFT, 32) \
+    X(Round, ROUND, 116) X(Rsqrt, RSQRT, 76) X(SelectV2, SELECT_V2, 123) X(Shape, SHAPE, 77) X(Sin, SIN, 66) \
+    X(Slice, SLICE, 65) X(Softmax, SOFTMAX, 25) X(SpaceToBatchNd, SPACE_TO_BATCH_ND, 38) \
+    X(SpaceToDepth, SPACE_TO_DEPTH, 26) X(Split, SPLIT, 49) X(SplitV, SPLIT_V, 102) X(Sqrt, SQRT, 75) \
+    X(Square, SQUARE, 92) X(SquaredDifference, SQUARED_DIFFERENCE, 99) X(Squeeze, SQUEEZE, 43) X(Stacker, STACKER, 32) \
+    X(StridedSlice, STRIDED_SLICE, 45) X(Sub, SUB, 41) X(Sum, SUM, 74) X(Svdf, SVDF, 27) X(Tanh, TANH, 28) \
+    X(Transpose, TRANSPOSE, 39) X(TransposeConv, TRANSPOSE_CONV, 67) \
     X(UnidirectionalSequenceLSTM, UNIDIRECTIONAL_SEQUENCE_LSTM, 44) X(Unpack, UNPACK, 88) X(VarHandle, VAR_HANDLE, 142) \
-    X(While, WHILE, 119) X(ZerosLike, ZEROS_LIKE, 93)
-// ops that have no number
-#define TW_TFLM_CUSTOM(X) \
-    X(CircularBuffer, CIRCULAR_BUFFER) X(Decode, DECODE) X(Delay, DELAY) X(DetectionPostprocess, DETECTION_POSTPROCESS) \
-    X(Energy, ENERGY) X(EthosU, ETHOSU) X(FftAutoScale, FFT_AUTO_SCALE) X(FilterBank, FILTER_BANK) \
-    X(FilterBankLog, FILTER_BANK_LOG) X(FilterBankSpectralSubtraction, FILTER_BANK_SPECTRAL_SUBTRACTION) \
-    X(FilterBankSquareRoot, FILTER_BANK_SQUARE_ROOT) X(Framer, FRAMER) X(Irfft, IRFFT) X(OverlapAdd, OVERLAP_ADD) \
-    X(PCAN, PCAN) X(Rfft, RFFT) X(Stacker, STACKER) X(Window, WINDOW)
+    X(While, WHILE, 119) X(Window, WINDOW, 32) X(ZerosLike, ZEROS_LIKE, 93)
 
 struct tw_tflm_network; // of networks.h
 
@@ -100,28 +99,23 @@ class Model {
 
 inline const Model *GetModel(const void *file) { return static_cast<const Model *>(file); }
 
-enum BuiltinOperator {
-#define TW_TFLM_OP(method, op, number) BuiltinOperator_##op = number,
-    TW_TFLM_BUILTINS(TW_TFLM_OP)
-#undef TW_TFLM_OP
-};
-
 struct TFLMRegistration {}; // of a kernel, which the C has already
 using TfLiteRegistration = TFLMRegistration;
 
-#define TW_TFLM_REGISTER(op)                                                       \
-    inline TFLMRegistration Register_##op() { return TFLMRegistration(); }         \
-    inline TFLMRegistration Register_##op##_INT8() { return TFLMRegistration(); }  \
+enum BuiltinOperator {
+#define TW_TFLM_OP(method, op, number) BuiltinOperator_##op = number,
+    TW_TFLM_OPS(TW_TFLM_OP)
+#undef TW_TFLM_OP
+};
+#define TW_TFLM_OP(method, op, number)                                            \
+    inline TFLMRegistration Register_##op() { return TFLMRegistration(); }        \
+    inline TFLMRegistration Register_##op##_INT8() { return TFLMRegistration(); } \
     inline TFLMRegistration Register_##op##_INT16() { return TFLMRegistration(); }
-#define TW_TFLM_OP(method, op, number) TW_TFLM_REGISTER(op)
-TW_TFLM_BUILTINS(TW_TFLM_OP)
+TW_TFLM_OPS(TW_TFLM_OP)
 #undef TW_TFLM_OP
-#define TW_TFLM_OP(method, op) TW_TFLM_REGISTER(op)
 namespace tflm_signal {
-TW_TFLM_CUSTOM(TW_TFLM_OP)
+using namespace ::tflite;
 }
-using namespace tflm_signal;
-#undef TW_TFLM_OP
 namespace ops {
 namespace micro {
 using namespace ::tflite;
@@ -156,24 +150,10 @@ class MicroMutableOpResolver : public MicroOpResolver {
 
 #define TW_TFLM_OP(method, op, number) \
     TfLiteStatus Add##method(const TFLMRegistration & = TFLMRegistration()) { return Count(#op); }
-    TW_TFLM_BUILTINS(TW_TFLM_OP)
+    TW_TFLM_OPS(TW_TFLM_OP)
 #undef TW_TFLM_OP
-#define TW_TFLM_OP(method, op) TW_TFLM_BY_NUMBER(method, op, 0)
-#define TW_TFLM_BY_NUMBER(method, op, number) \
-    TfLiteStatus Add##method(const TFLMRegistration & = TFLMRegistration()) { return Count(#op); }
-    TW_TFLM_CUSTOM(TW_TFLM_OP)
-#undef TW_TFLM_OP
-#undef TW_TFLM_BY_NUMBER
-    template <class Registration>
-    TfLiteStatus AddCustom(const char *name, const Registration &)
-    {
-        return Count(name);
-    }
-    template <class... More>
-    TfLiteStatus AddBuiltin(BuiltinOperator, const More &...)
-    {
-        return Count("AddBuiltin");
-    }
+    template <class T> TfLiteStatus AddCustom(const char *name, const T &) { return Count(name); }
+    template <class... T> TfLiteStatus AddBuiltin(BuiltinOperator, const T &...) { return Count("AddBuiltin"); }
     unsigned int GetRegistrationLength() { return count_; }
 
   private:
@@ -236,19 +216,14 @@ using RecordingMicroAllocator = MicroAllocator;
 class MicroResourceVariables {
   public:
     MicroResourceVariables() = delete;
-    static MicroResourceVariables *Create(MicroAllocator *allocator, int)
-    {
-        return reinterpret_cast<MicroResourceVariables *>(allocator);
-    }
+    static MicroResourceVariables *Create(MicroAllocator *at, int) { return reinterpret_cast<MicroResourceVariables *>(at); }
 };
 
-template <typename T>
-T *GetTensorData(TfLiteTensor *tensor)
+template <class T> T *GetTensorData(TfLiteTensor *tensor)
 {
     return tensor == nullptr ? nullptr : reinterpret_cast<T *>(tensor->data.raw);
 }
-template <typename T>
-const T *GetTensorData(const TfLiteTensor *tensor)
+template <class T> const T *GetTensorData(const TfLiteTensor *tensor)
 {
     return tensor == nullptr ? nullptr : reinterpret_cast<const T *>(tensor->data.raw);
 }
@@ -286,16 +261,8 @@ class MicroInterpreter {
     TfLiteTensor *output(size_t index) const { return Tensor(index, outputs_size(), inputs_size(), "output"); }
     TfLiteTensor *input_tensor(size_t index) const { return input(index); }
     TfLiteTensor *output_tensor(size_t index) const { return output(index); }
-    template <class T>
-    T *typed_input_tensor(int index) const
-    {
-        return GetTensorData<T>(input(static_cast<size_t>(index)));
-    }
-    template <class T>
-    T *typed_output_tensor(int index) const
-    {
-        return GetTensorData<T>(output(static_cast<size_t>(index)));
-    }
+    template <class T> T *typed_input_tensor(int index) const { return GetTensorData<T>(input(static_cast<size_t>(index))); }
+    template <class T> T *typed_output_tensor(int index) const { return GetTensorData<T>(output(static_cast<size_t>(index))); }
     struct Indices {
         size_t count;
         size_t size() const { return count; }

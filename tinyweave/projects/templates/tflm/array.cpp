@@ -1,4 +1,4 @@
-// @{array}.cc - stands in for the .tflite file of @{model}, whose weights are in the library that was exported with this file.
+// @{array}.cpp - stands in for the .tflite file of @{model}, whose weights are in the library that was exported with this file.
 extern const unsigned char @{array}[];
 extern const unsigned int @{array}_len, @{array}_size;
 alignas(16) const unsigned char @{array}[] = {@{bytes}};
