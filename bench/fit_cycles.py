@@ -275,6 +275,8 @@ def wide() -> Graph:
         for side, units, step in ((1, 8, 1), (3, 8, 1), (3, 5, 2)):
             out = (1, (h - side) // step + 1, (w - side) // step + 1, units)
             add("conv_2d", [x, *filters(units, side, side, c)], out, **window | {"stride": (step, step), "dilation": (1, 1)})
+            own = [x, *filters(c, side, side, 1)]  # a filter for each channel
+            add("conv_2d", own, (*out[:3], c), **window | {"stride": (step, step), "dilation": (1, 1)})
             wanted = (1, (h - 1) * step + side, (w - 1) * step + side, units)
             for maps, quant in ((x, wide), (int8[0], narrow)):
                 weights, bias = filters(units, side, side, c, quant=quant)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ class Layer:
         self.graph, (self.op,), self.end = graph, graph.ops, 0
         self.x, self.out = graph.input(self.op), graph.output(self.op)
         self.y = graph.input(self.op, 1) if len(self.op.inputs) > 1 else self.x
+        self.channelwise = self.op.kind == "depthwise_conv_2d"
+        if self.op.kind == "conv_2d" and self.y.shape[3] == 1 and len(self.y.data) == self.x.shape[3]:  # lowered from int16
+            self.channelwise, filters = True, self.y.data.transpose(3, 1, 2, 0)
+            self.y = replace(self.y, data=filters, shape=filters.shape)
         self.suffix, self.bytes, self.init, self.constants = SUFFIXES.get(self.x.dtype), "0", "", list[str]()
         self.places = dict[str, int]()
         for name in (*graph.inputs, self.out.name):
@@ -101,7 +106,7 @@ class Layer:
 
 
 def convolution(a: Layer) -> str:
-    depthwise, attrs = a.op.kind == "depthwise_conv_2d", a.op.attrs
+    depthwise, attrs = a.channelwise, a.op.attrs
     name = f"arm_{'depthwise_conv' if depthwise else 'convolve'}_wrapper_{a.suffix}"
     before = tuple(first for first, _ in attrs["padding"])
     tiles = (tuple(pair[::-1]) for pair in (attrs["stride"], before, attrs.get("dilation", (1, 1))))
@@ -182,7 +187,7 @@ def has_function(graph: Graph) -> bool:
         return a.x.shape == a.y.shape
     if kind == "batch_matmul":
         return not attrs["adj_x"] and attrs["adj_y"] and not attrs.get("once") and len(a.out.shape) <= 4
-    if kind == "conv_2d" and wide and a.x.shape[3] != a.y.shape[3]:  # groups
+    if kind == "conv_2d" and wide and not a.channelwise and a.x.shape[3] != a.y.shape[3]:  # groups
         return False
     if kind == "fully_connected" and wide and fully_connected.scales(graph, a.op).size > 1:
         return False

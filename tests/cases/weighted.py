@@ -145,6 +145,13 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         x, weights = activation("input", (1, 5, 4, depth), rng), _weights(rng, (out_c, 1, 1, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
         yield f"few-{depth}to{out_c}", operands, out, attrs
+    for _ in range(12):  # a filter for each channel, as int16 depthwise convolutions become
+        size, attrs, about = windowed(rng, dilated=True)
+        kernel, channels = attrs.pop("_kernel"), int(rng.choice([2, 4, 5, 9]))
+        x = activation("input", (1, *size, channels), rng, dtype="int16")
+        weights = _weights(rng, (channels, *kernel, 1), 0)
+        operands, out = weighted_int16(rng, x, weights, channels, kernel[0] * kernel[1], biases=("int64",))
+        yield f"{about}-{channels}-channels-int16", operands, out, attrs
 
 
 def weighted_int16(

@@ -29,8 +29,11 @@ def clamp_s16(rng: Rng) -> dict[str, int]:
 
 def convolution_s16(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials of a convolution with any groups and dilation; None if a sum may exceed an int32."""
-    groups, group_in = int(rng.choice([1, 1, 2, 5])), int(rng.integers(1, 40 if rng.integers(3) else 5))
-    units = groups * int(rng.integers(1, 14))
+    is_depthwise, groups = BY_NAME[kernel].weights is int16.by_tap, int(rng.choice([1, 1, 2, 5]))
+    group_in, units = int(rng.integers(1, 40 if rng.integers(3) else 5)), groups * int(rng.integers(1, 14))
+    if is_depthwise:
+        groups, group_in = max(units, 4 if BY_NAME[kernel].isa == "dsp" else 2), 1
+        units = groups
     geometry, inside, outside, _ = ring_views.windowed(
         rng, groups * group_in, not rng.integers(3), beyond=7 * (rng.integers(8) == 0)
     )
@@ -43,14 +46,17 @@ def convolution_s16(rng: Rng, kernel: str) -> Twins | None:
     shift = np.where(rng.integers(8, size=units), np.clip(14 - exponent, -17, -1), rng.integers(-17, 0, units))
     multiplier = np.where(rng.integers(8, size=units), rng.integers(1 << 14, 1 << 15, units), rng.choice([0, 32767], units))
     sizes = {"dilation": (1, 1)} | geometry | {"in": inside, "out": (*outside[:2], units)}
-    base = ring_calls.build("tw_conv_s16_base", **sizes, **clamp_s16(rng), groups=groups, weights=weights)
+    limits = clamp_s16(rng)
+    base = ring_calls.build("tw_conv_s16_base", **sizes, **limits, groups=groups, weights=weights)
     tables = {"bias": bias, "multiplier": multiplier.astype(np.int16), "shift": shift.astype(np.int8)}
     plain = ring_calls.build("tw_conv_s16", base=base, **tables, narrow_bias=None, narrow_multiplier=None)
     own = {"bias": bias.astype(np.int32), "factor": (multiplier << (17 + shift)).astype(np.int32)}
-    fast = ring_calls.build("tw_conv_s16_word", base=base, **own)
+    laid = weights.T.copy() if is_depthwise else weights
+    word = ring_calls.build("tw_conv_s16_base", **sizes, **limits, groups=groups, weights=laid)
+    fast = ring_calls.build("tw_conv_s16_word", base=word, **own)
     source, out = map_s16(rng, inside), (*outside[:2], 2 * units)
     calls = Call("tw_conv_2d_s16", plain, (0,)), Call(kernel, fast, (0,))
-    first, second = (Trial([call], [source], out, (weights, *tables.values(), *own.values())) for call in calls)
+    first, second = (Trial([call], [source], out, (weights, laid, *tables.values(), *own.values())) for call in calls)
     return first, second
 
 

@@ -52,12 +52,13 @@ LSTM = ("tw_unidirectional_sequence_lstm_s8_dsp", "tw_unidirectional_sequence_ls
 SVDF = ("tw_svdf_s8_dsp", "tw_svdf_s8_mve")
 MATMUL = "tw_batch_matmul_s8_dsp"
 INT16: dict[str, Callable[[Rng, str], Twins | None]] = {
-    f"tw_{kind}_s16_{isa}": draw
+    f"tw_{kind}_{isa}": draw
     for kind, draw in (
-        ("conv_2d", convolution_s16),
-        ("fully_connected", fully_connected_s16),
-        ("mul", binary_s16),
-        ("max_pool_2d", pool_s16),
+        ("conv_2d_s16", convolution_s16),
+        ("conv_2d_s16_channels", convolution_s16),
+        ("fully_connected_s16", fully_connected_s16),
+        ("mul_s16", binary_s16),
+        ("max_pool_2d_s16", pool_s16),
     )
     for isa in ("dsp", "mve")
 } | {"tw_add_s16_mve": binary_s16, "tw_average_pool_2d_s16_mve": pool_s16}

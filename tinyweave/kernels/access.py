@@ -71,6 +71,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     ),
     (order.taps, ("tw_depthwise_conv_2d_s8_mve",)),
     (partial(order.channels, at_once=8, overlapping=True), ("tw_depthwise_conv_2d_s8_m3",)),
+    (partial(order.channels, at_once=4, overlapping=True), ("tw_conv_2d_s16_channels_dsp",)),
+    (partial(order.channels, at_once=4), ("tw_conv_2d_s16_channels_mve",)),
     (order.column, ("tw_depthwise_column_s8_dsp", "tw_depthwise_pixel_s8_dsp")),
     (order.two_of_a_row, tuple(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in (3, 5, 7) for isa in ("dsp", "m7"))),
     (order.pixels_of_a_row, ("tw_conv_2d_s8_scalar",)),

@@ -48,6 +48,17 @@ def shifts_fit(graph: Graph, op: Op) -> Check:
     return EachFilter((shift >= SHIFTS[0]) & (shift <= SHIFTS[1]), "rescale shift", shift).check()
 
 
+def has_a_filter_per_channel(graph: Graph, op: Op) -> Check:
+    """There are several input channels, and each has one filter of its own."""
+    channels, groups, filters = graph.input(op).shape[3], conv.groups(graph, op), graph.output(op).shape[3]
+    return Check(1 < channels == groups == filters, f"there are {channels} channels, {groups} groups and {filters} filters")
+
+
+def by_tap(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return the weights [filter, row, column, 1] in the order of depthwise convolutions: [row, column, filter]."""
+    return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
+
+
 WORD_SUMS = (bias_is_int64, sums_fit, shifts_fit)
 
 

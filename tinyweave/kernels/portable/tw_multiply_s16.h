@@ -11,7 +11,7 @@
 typedef struct {
     const int16_t *x;
     const int8_t *weights;       /* of the first filter */
-    int32_t filter, before;      /* from a filter to the next; filters before the first one */
+    int32_t filter, before;      /* from a filter to the next; filters before the first one, of any group */
     int32_t rows, x_row, w_row;
     int32_t runs, x_run, count;
 } tw_runs_s16;

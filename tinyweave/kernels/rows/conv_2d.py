@@ -10,6 +10,7 @@ from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
 from ..requirements import (
     COMPACT,
+    has_4_output_channels,
     weights_are_int4,
     weights_have_a_zero_point,
 )
@@ -33,6 +34,7 @@ by_pair = partial(
     layout="tw_conv_dsp.h",
     features=pairs,
 )
+by_pixel_s16 = partial(by_pixel, params="tw_conv_s16_word", types=S16, has_part=False)
 transposed = partial(Variant, kinds=("transpose_conv",))
 
 ROWS: tuple[Variant, ...] = (
@@ -110,16 +112,15 @@ ROWS: tuple[Variant, ...] = (
     by_pixel_and_fours("tw_conv_2d_s8", applies=COMPACT),
     transposed("tw_transpose_conv_s8", params="tw_conv", features=cycle_features.meetings),
     *(
-        by_pixel(
-            f"tw_conv_2d_s16_{isa}",
-            params="tw_conv_s16_word",
-            types=S16,
+        by_pixel_s16(
+            f"tw_conv_2d_s16_channels_{isa}",
             isa=isa,
-            has_part=False,
-            applies=int16.WORD_SUMS,
+            applies=(int16.has_a_filter_per_channel, *([has_4_output_channels] * (isa == "dsp")), *int16.WORD_SUMS),
+            weights=int16.by_tap,
         )
         for isa in VECTOR_FORMS
     ),
+    *(by_pixel_s16(f"tw_conv_2d_s16_{isa}", isa=isa, applies=int16.WORD_SUMS) for isa in VECTOR_FORMS),
     by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),
     transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False, features=cycle_features.meetings),
 )

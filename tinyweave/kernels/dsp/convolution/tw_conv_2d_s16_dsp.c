@@ -9,13 +9,18 @@
 static inline void put(const tw_conv_s16_word *p, int32_t channel, tw_sums_s16 sums, int32_t filters, int16_t *to)
 {
     const int32_t low = p->base.out_min, high = p->base.out_max;
+    const int32_t *const bias = p->bias + channel, *const factor = p->factor + channel;
     for (int32_t i = 0; i < filters; ++i) {
-        const int32_t scaled = tw_smmulr(sums.of[i] + p->bias[channel + i], p->factor[channel + i]);
-        to[i] = (int16_t)tw_clamp(scaled, low, high);
+        to[i] = (int16_t)tw_clamp(tw_smmulr(sums.of[i] + bias[i], factor[i]), low, high);
     }
+}
+
+static inline void pixel(const tw_conv_s16_word *p, tw_runs_s16 runs, int16_t *to)
+{
+    tw_conv_2d_s16_pixel(p, runs, to, tw_multiply_s16_dsp, put);
 }
 
 void tw_conv_2d_s16_dsp(const tw_conv_s16_word *p, const void *in, void *out)
 {
-    tw_conv_2d_s16_over(p, (const int16_t *)in, (int16_t *)out, tw_multiply_s16_dsp, put);
+    tw_conv_2d_s16_each(p, (const int16_t *)in, (int16_t *)out, p->base.in.c / p->base.groups, pixel);
 }

@@ -68,6 +68,11 @@ void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out);
 void tw_conv_2d_s16_dsp(const tw_conv_s16_word *p, const void *in, void *out);
 void tw_conv_2d_s16_mve(const tw_conv_s16_word *p, const void *in, void *out);
 
+/* The same with a filter for each of several channels: groups is in.c and out.c. weights: [kernel.h][kernel.w][out.c]. The DSP
+ * form takes at least four channels. */
+void tw_conv_2d_s16_channels_dsp(const tw_conv_s16_word *p, const void *in, void *out);
+void tw_conv_2d_s16_channels_mve(const tw_conv_s16_word *p, const void *in, void *out);
+
 /* Transposed convolution of int16 maps with int8 weights.
  * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output, as in tw_transpose_conv_s8. dilation and
  * groups are 1. Needs no scratch. */

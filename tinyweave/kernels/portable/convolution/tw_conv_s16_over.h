@@ -8,17 +8,18 @@
 #include "tw_conv_s16.h"
 #include "tw_multiply_s16.h"
 
-/* Writes the outputs of at most four filters from `channel` on. */
-typedef void tw_put_s16(const tw_conv_s16_word *p, int32_t channel, tw_sums_s16 sums, int32_t filters, int16_t *to);
+/* Computes the outputs of a pixel; runs: the taps of its window that lie inside the map. */
+typedef void tw_pixel_s16(const tw_conv_s16_word *p, tw_runs_s16 runs, int16_t *to);
 
-TW_INLINE void tw_conv_2d_s16_over(const tw_conv_s16_word *conv, const int16_t *in, int16_t *to,
-                                   tw_multiply_s16 *multiply, tw_put_s16 *put)
+/* depth: how many weights of a tap follow each other. */
+TW_INLINE void tw_conv_2d_s16_each(const tw_conv_s16_word *conv, const int16_t *in, int16_t *to, int32_t depth,
+                                   tw_pixel_s16 *pixel)
 {
     const tw_conv_s16_base *const p = &conv->base;
-    const int32_t depth = p->in.c / p->groups, group_out = p->out.c / p->groups;
     const int together = p->groups == 1 && p->dilation.w == 1;
     tw_runs_s16 runs;
     runs.filter = p->kernel.h * p->kernel.w * depth;
+    runs.before = 0;
     runs.x_row = p->dilation.h * p->in.w * p->in.c;
     runs.w_row = p->kernel.w * depth;
     runs.x_run = p->dilation.w * p->in.c;
@@ -35,16 +36,26 @@ TW_INLINE void tw_conv_2d_s16_over(const tw_conv_s16_word *conv, const int16_t *
             runs.weights = p->weights + (rows.begin * p->kernel.w + cols.begin) * depth;
             runs.runs = together ? 1 : taps;
             runs.count = together ? taps * depth : depth;
-            for (int32_t channel = 0, end = group_out; channel < p->out.c; end += group_out, runs.x += depth) {
-                runs.before = 0;
-                for (int32_t filters; channel < end; channel += filters) {
-                    filters = tw_min(end - channel, TW_FILTERS_S16);
-                    put(conv, channel, multiply(&runs, filters), filters, to + channel);
-                    runs.weights += filters * runs.filter;
-                    runs.before += filters;
-                }
-            }
+            pixel(conv, runs, to);
             to += p->out.c;
+        }
+    }
+}
+
+/* Writes the outputs of at most four filters from `channel` on. */
+typedef void tw_put_s16(const tw_conv_s16_word *p, int32_t channel, tw_sums_s16 sums, int32_t filters, int16_t *to);
+
+/* A tw_pixel_s16 of up to four filters at a time. */
+TW_INLINE void tw_conv_2d_s16_pixel(const tw_conv_s16_word *p, tw_runs_s16 runs, int16_t *to, tw_multiply_s16 *multiply,
+                                    tw_put_s16 *put)
+{
+    const int32_t group_out = p->base.out.c / p->base.groups, depth = p->base.in.c / p->base.groups;
+    for (int32_t channel = 0, end = group_out; channel < p->base.out.c; end += group_out, runs.x += depth) {
+        for (int32_t filters; channel < end; channel += filters) {
+            filters = tw_min(end - channel, TW_FILTERS_S16);
+            put(p, channel, multiply(&runs, filters), filters, to + channel);
+            runs.weights += filters * runs.filter;
+            runs.before += filters;
         }
     }
 }
