@@ -16,6 +16,7 @@ from tinyweave.kernels.layer_cycles import RUN_BYTES, FlashReads
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import Plan
 from tinyweave.planning.kernels.cycles import kernel_calls, plan_cycles
+from tinyweave.report.columns import rounded
 from tinyweave.simulate.instruction_timing import Cycles, FlashWaits, LineWaits
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
@@ -113,11 +114,13 @@ def test_plan_profile_and_compare_print_the_share_of_reads(capsys: pytest.Captur
         where = record[key] if key else record
         reads, clock = where["flash_reads"], 150e3
         (low, high), text = reads["cycles_range"], printed(verb, DIGITS, "--device", "rp2350")
-        shown = [f"{count / clock:.3g}" for count in (reads["cycles"], low, high)]
+        shown = [rounded(count / clock) for count in (reads["cycles"], low, high)]
         kilobytes = [f"{reads[what] / 1000:,.0f} kB" for what in ("constants", "code")]
         said = f"of these {shown[0]} ms ({shown[1]} to {shown[2]}) reading {kilobytes[0]} of weights and {kilobytes[1]} of code"
         assert said in text, text
         assert low < reads["cycles"] < high and reads["cycles"] < where["cycles"]
+        ends = record["cycles_range"] or [where["cycles"] - reads["cycles"] + end for end in (low, high)]
+        assert f"({rounded(ends[0] / clock)} to {rounded(ends[1] / clock)}) at 150 MHz" in text, "as wide as the reads may take"
         inside = json.loads(printed(verb, DIGITS, "--device", "stm32f446", "--json"))
         assert (inside[key] if key else inside)["flash_reads"] is None
         assert "reading" not in printed(verb, DIGITS, "--device", "stm32f446")
