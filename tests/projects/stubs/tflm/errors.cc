@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <sys/mman.h>
+
 #include "tensorflow/lite/micro/micro_interpreter.h"
 #include "tensorflow/lite/micro/micro_mutable_op_resolver.h"
 
@@ -39,7 +41,10 @@ int main(int, char **argv)
     Try("the file itself", file);
     file[atoi(argv[2]) - 1] ^= 1;
     Try("a file with other weights", file);
-    Try("another file", Read(argv[3]));
+    unsigned char *const pages = static_cast<unsigned char *>(mmap(nullptr, 1 << 17, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(pages + (1 << 16), 1 << 16, PROT_NONE);
+    memcpy(pages + (1 << 16) - 64, Read(argv[3]), 64);
+    Try("another file", pages + (1 << 16) - 64); // no byte behind its first 64 can be read
     array[8] ^= 1;
     Try("another array", array);
     Try("no model", "This is a text, and no model.");
