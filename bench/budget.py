@@ -57,14 +57,14 @@ def measured() -> dict[str, int]:
         for _, node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False)
     ]
-    c = [path.read_text() for name in PACKAGES for path in files(name, ".c", ".h")]
+    c = [path.read_text() for name in PACKAGES for path in files(name, ".c", ".cpp", ".h")]
     return {
         **{
             f"Python of {name}": sum(t.count("\n") for path, t in python.items() if path.startswith(f"{name}/"))
             for name in PACKAGES
         },
         "of these docstrings": sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in docstrings),
-        "C and headers": sum(text.count("\n") for text in c),
+        "C, C++ and headers": sum(text.count("\n") for text in c),
         "of these inline assembly": sum(bool(ASSEMBLY.search(line)) for text in c for line in text.splitlines()),
         "classes of the planner": sum(
             isinstance(node, ast.ClassDef) for name, node in nodes if name.startswith("tinyweave/planning/")
@@ -77,7 +77,7 @@ def measured() -> dict[str, int]:
         ),
         "options": len(set[str]().union(*options().values())),
         "options of search": len(options()["search"]),
-        "tests": lines("tests", ".py", ".c", ".h", ".js"),
+        "tests": lines("tests", ".py", ".c", ".cc", ".h", ".js"),
         "bench": lines("bench", ".py", ".c", ".h"),
     }
 

@@ -205,7 +205,7 @@ def test_the_array_of_a_file_has_the_names_of_its_length(tmp_path: Path) -> None
     [
         ({"stream_inputs": True}, "chain streams rows, and TFLite Micro's tensors are whole; leave out stream_inputs"),
         ({"array": ["a", "b"]}, "2 arrays are named for 1 models; give an array for each"),
-        ({"array": ["g-model"]}, "'g-model' cannot be the name of an array"),
+        ({"array": "g-model"}, "'g-model' cannot be the name of an array"),
         ({"array": ["while"]}, "'while' cannot be the name of an array"),
         ({"array": ["../g"]}, "cannot be the name of an array"),
         ({"package": "arduino_nets"}, "must not begin with Arduino"),

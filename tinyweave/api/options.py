@@ -98,11 +98,11 @@ class ExportChanges(CodeChanges, total=False):
     """Options of `export`, as keyword arguments, with those of CodeChanges.
 
     Attributes:
-        array: for the format "tflm", the name of the array that holds each model's .tflite file in the firmware. A file that
-            defines it anew, without the weights, is written for each.
+        array: for the format "tflm", the name of the array that holds the model's .tflite file in the firmware, or a name per
+            model. A file that defines it anew, without the weights, is written for each.
     """
 
-    array: Sequence[str]
+    array: str | Sequence[str]
 
 
 DEFAULTS = {**asdict(PlanOptions()), "io": "model", "layout": "model"}

@@ -220,7 +220,7 @@ def export(
         CompileError: the format is unknown, a name is not valid, an op has no kernel, or an option is wrong.
     """
     api.check_format(format)
-    arrays = changes.pop("array", ())
+    arrays = [given] if isinstance(given := changes.pop("array", ()), str) else given
     target, (code, typed, progress, more) = device_of(device), divided(changes)
     written_to = None if out is None else output_folder(out)
     ready = [_planned(model, target, options, more, progress=progress) for model in _several(models)]
