@@ -198,8 +198,7 @@ def jobs(folder: Path, names: Sequence[str]) -> list[Job]:
     every = dict[str, Job]()
     for experiment in map(experiments().__getitem__, names):
         for kinds, seed in product(experiment.groups.values(), range(experiment.seeds)):
-            for kind in kinds.values():
-                every |= {job.key: job for job in jobs_of(folder, kind, seed, experiment.step)}
+            every |= {job.key: job for kind in kinds.values() for job in jobs_of(folder, kind, seed, experiment.step)}
     return list(every.values())
 
 

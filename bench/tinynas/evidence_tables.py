@@ -114,8 +114,7 @@ def curves(results: Results) -> tuple[Table, Table, dict[str, Points]]:
 
 def correlation(results: Results, by: By) -> tuple[float, float]:
     """Return Spearman's correlation of the spaces' p80, or mean, of MACs with the accuracy found in each, and its p-value."""
-    points = [point for (point,) in space_series(results, by).values()]
-    found = spearmanr(*zip(*points, strict=True))
+    found = spearmanr(*zip(*(point for (point,) in space_series(results, by).values()), strict=True))
     return float(found.statistic), float(found.pvalue)
 
 
