@@ -36,7 +36,6 @@ ENGINES: dict[str, tuple[Schedule, bool]] = {  # name -> schedule, whether the i
     "layers": ("layer", False),
     "streamed": ("best", True),
 }
-TRAINED = "trained"  # subfolder for the Records and the weights of trained networks
 DEVICE = "nrf52840"  # whose milliseconds are estimated
 FREE = Target(None, PlanLimits())  # evolution plans the smallest network on it; what fits is decided by `Limits`
 BYTES = {8: 1.0, 4: 0.5}  # bits of weights -> bytes per weight
@@ -140,9 +139,7 @@ def searched(place: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limit
     Args:
         place: The folder of the supernet.
         spaces: The space of the supernet, and the part of it that is searched.
-        limits: What the networks must fit.
         evolution: Sizes of the generations; with 0 generations this is random search.
-        seed: Seed of the search.
 
     Returns:
         A Record with the best network (`arch`), and the accuracies in the order in which they were measured (`curve`). If the
@@ -166,7 +163,7 @@ def searched(place: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limit
 def trained_file(folder: Path, arch: str, epochs: int, seed: int) -> Path:
     """Return the file for the Record of a trained network (JSON); its weights have the suffix .pt."""
     name = hashlib.sha256(repr((arch, epochs, seed)).encode()).hexdigest()
-    return folder / TRAINED / f"{name}.json"
+    return folder / "trained" / f"{name}.json"
 
 
 def trained(folder: Path, arch: Arch, epochs: int, seed: int, ram: int) -> Record:
@@ -263,4 +260,5 @@ def tuned(found: Record, folder: Path, epochs: int, seed: int, bits: int) -> Rec
     unseen, right = data.part("test")
     graph = api.with_io(tw.convert_qat(aware), "int8", "nhwc").graph
     kept = {name: found[name] for name in ("arch", "weights", "macs", "ram", "ms")}
-    return {**kept, "bits": bits, **tested(int8_outputs(graph, unseen).argmax(axis=-1).reshape(-1) == right)}
+    found_bits = 4 if any(tensor.dtype == "int4" for tensor in graph.tensors.values()) else 8
+    return {**kept, "bits": found_bits, **tested(int8_outputs(graph, unseen).argmax(axis=-1).reshape(-1) == right)}

@@ -26,7 +26,6 @@ from evidence import EPOCHS, IMAGES, KIB, LIMITS, MIN_SHARE, NARROW, QAT_EPOCHS,
 from evidence_jobs import DEVICE, PER_CHANNEL, PLAIN_WIDTHS, SCALED_SIZES, TRIED
 from evidence_results import CORE_WATTS, KG_PER_KWH, Results, Table, cost_of, read
 from evidence_tables import (
-    Correlation,
     Points,
     chart,
     compared,
@@ -63,8 +62,8 @@ INTRODUCTION = f"""## Experiments of the MCUNet thesis at small scale
 **Samples.** Images are a fifth of CIFAR-10: {{train:,}} for training, {{validation:,}} for validation, {{test:,}} for the test.
 Networks see them with at most {max(IMAGES.sizes)[0]} pixels on each side, and need at most {RAM} of RAM (the arena) and
 {LIMITS.flash // KIB} KiB of Flash (the weights, and {PER_CHANNEL} bytes per output channel), unless a table says otherwise.
-Images and RAM are small, so that trainings that converge are affordable, and so that the RAM excludes networks. The RAM is that
-of tinyweave's best plan without recomputation, with an image that arrives row by row. Milliseconds are estimates for an
+Images and RAM are small, so that long trainings are affordable, and so that the RAM excludes networks. The RAM is that of
+tinyweave's best plan without recomputation, with an image that arrives row by row. Milliseconds are estimates for an
 {DEVICE}, of the fastest plan within {RAM}.
 
 **Networks.** A supernet holds the weights of all networks of a search space. One supernet serves all searches of one space; it
@@ -147,8 +146,8 @@ trained networks are trained on for {QAT_EPOCHS} epochs with fake quantisation (
 A space has one image size and one width. Stage one samples {SAMPLED} networks of each; spaces of which less than
 {100 * MIN_SHARE:.0f} % fit are left out. Stage one of `tinyweave search` ranks spaces by the 80th percentile (p80) of the
 multiply-accumulates of the networks that fit, the thesis by their mean. The last row searches all sizes and widths, by another
-supernet. Spearman's correlation with the accuracy is {{p80.rho:+.2f}} (p = {{p80.p:.3f}}) for p80, and {{mean.rho:+.2f}}
-(p = {{mean.p:.3f}}) for the mean; Holm's correction counts both. In the thesis the relation is clearly positive, and the best
+supernet. Spearman's correlation with the accuracy is {{p80[0]:+.2f}} (p = {{p80[1]:.2g}}) for p80, and {{mean[0]:+.2f}}
+(p = {{mean[1]:.2g}}) for the mean; Holm's correction counts both. In the thesis the relation is clearly positive, and the best
 space is better than others and than a huge space.
 """,
     ),
@@ -166,19 +165,15 @@ class Section(NamedTuple):
     p_values: Sequence[float]  # of all comparisons
 
 
-def is_measured(results: Results, name: str) -> bool:
-    """Return whether all measurements of an experiment are there."""
-    return all(job.key in results.lines for job in jobs(Path(), [name]))
-
-
 def sections(results: Results) -> list[Section]:
     """Return the sections of the experiments whose measurements are complete."""
-    return [section(results, name) for name in experiments() if is_measured(results, name)]
+    names = (name for name in experiments() if results.lines.keys() >= {job.key for job in jobs(Path(), [name])})
+    return [section(results, name) for name in names]
 
 
 def section(results: Results, name: str) -> Section:
     """Return the section of an experiment."""
-    (title, words), found, charts = TEXTS[name], list[Correlation](), dict[str, tuple[str, str, dict[str, Points]]]()
+    (title, words), found, charts = TEXTS[name], list[tuple[float, float]](), dict[str, tuple[str, str, dict[str, Points]]]()
     if name == "5-6":
         best, against, points = curves(results)
         tables = [best, against]
@@ -196,7 +191,7 @@ def section(results: Results, name: str) -> Section:
         series = space_series(results, "p80")
         charts["5_4"] = "Accuracy of the networks found over the p80 of their space", "M multiply-accumulates (p80)", series
     figures = {f"evidence_{file}.svg": (said, chart(said, axis, series)) for file, (said, axis, series) in charts.items()}
-    p_values = [each.p for table in tables for each in table.differences()] + [each.p for each in found]
+    p_values = [each.p for table in tables for each in table.differences()] + [p for _, p in found]
     return Section(name, title, words, tables, figures, p_values)
 
 
@@ -270,12 +265,10 @@ def page(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=FILE)
-    parser.add_argument("--sets", type=Path, default=SETS_FILE)
-    parser.add_argument("--by-hand", type=Path, default=HAND_FILE)
     parser.add_argument("--write", action="store_true", help="to docs/EVIDENCE.md")
     args = parser.parse_args()
     results = read(args.results)
-    others = list(entries(args.sets)), list(entries(args.by_hand)), detection.read(), list(entries(STRATEGIES_FILE))
+    others = list(entries(SETS_FILE)), list(entries(HAND_FILE)), detection.read(), list(entries(STRATEGIES_FILE))
     text = page(results, *others)
     if args.write:
         PAGE.write_text(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from statistics import mean
-from typing import NamedTuple
 
 from evidence import COMPARED, KIB, SEEDS, SUPERNET, Experiment, experiments, label, spaces
 from evidence_results import Results, Table, Tested, difference, mean_of, outcomes, ranged
@@ -15,9 +14,9 @@ from tinynas.stage_one import By
 from tinyweave.report.figure import COLOURS, LEFT, sheet
 
 NAMES = {
-    "mobilenet_v2": "MobileNetV2, scaled",
-    "proxyless": "ProxylessNAS, scaled",
-    "plain": "plain, by hand",
+    "mobilenet_v2": "scaled MobileNetV2",
+    "proxyless": "scaled ProxylessNAS",
+    "plain": "plain networks",
 }
 EXTRA = {"tune": "in float, %", "double": "with half the epochs, %"}  # accuracy before the last step of an Experiment
 PLOT, DEPTH, TOP, BELOW, TICKS = 620, 320, 56, 60, 5  # width and height of a chart, room around it, steps of its axes
@@ -113,18 +112,10 @@ def curves(results: Results) -> tuple[Table, Table, dict[str, Points]]:
     return Table(heads, rows), Table(["search", "evolution minus this, points"], against), points
 
 
-class Correlation(NamedTuple):
-    """Spearman's correlation of a figure of spaces with the accuracy of the network that is found in each."""
-
-    rho: float
-    p: float
-
-
-def correlation(results: Results, by: By) -> Correlation:
-    """Return the correlation of the spaces' 80th percentile, or mean, of multiply-accumulates with the accuracy found."""
-    points = [point for (point,) in space_series(results, by).values()]
-    found = spearmanr(*zip(*points, strict=True))
-    return Correlation(float(found.statistic), float(found.pvalue))
+def correlation(results: Results, by: By) -> tuple[float, float]:
+    """Return Spearman's correlation of the spaces' p80, or mean, of MACs with the accuracy found in each, and its p-value."""
+    found = spearmanr(*zip(*(point for (point,) in space_series(results, by).values()), strict=True))
+    return float(found.statistic), float(found.pvalue)
 
 
 def space_series(results: Results, by: By) -> dict[str, Points]:
