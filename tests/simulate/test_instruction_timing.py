@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_costs, block_cycles, milliseconds, waiting
+from tinyweave.api.runs import _waits
+from tinyweave.devices import find
+from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_costs, block_cycles, milliseconds
 
 
 def timed(core: str, block: list[Instruction], executions: int, taken: int) -> Cycles:
@@ -304,8 +306,10 @@ def test_the_likely_cycles_are_between_the_extremes(core: str):
 
 
 def test_flash_wait_states_add_cycles():
-    found = waiting(Cycles(100, 110, 120), code=3, data=2, waits=5)
-    assert found == (100 + 2 * 5, 110 + 5 * 5, 120 + 5 * 9)
+    waits = _waits("cortex-m4", find("stm32f446"))  # 5 wait states, on the chip
+    assert waits is not None
+    found = waits.added(Cycles(100, 110, 120), {"code": (3, 1), "data": (2, 2)})
+    assert found == (100 + 2 * 5, 110 + 5 * 5, 120 + 5 * 9), "at best all code is prefetched"
 
 
 def test_cycles_are_converted_to_milliseconds():
