@@ -27,6 +27,7 @@ from tinynas.tasks.dataset import files_of
 from tinynas.tasks.evaluation.intervals import wilson
 from tinynas.tasks.sounds import as_int16
 from tinyweave import api
+from tinyweave.api.runs import flash_caches, flash_waits
 from tinyweave.projects import Package
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import Cycles, milliseconds
@@ -152,12 +153,12 @@ def whole_step(
         for file, text in {**beside(features), **{name: (HERE / name).read_text() for name in ("step.c", "step.h")}}.items():
             (folder / file).write_text(text, encoding="utf-8")
         built = emulated.build(folder, "step", board.core)
-        caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in board.caches}
+        caches, waits = flash_caches(board.core, board), flash_waits(board.core, board)
         output = model.graph.tensors[model.graph.outputs[0]].elements
         ran = emulated.invoke(
             built, {"sram": samples_at + 2 * HOP}, [hops[-1]], [output], earlier=[[hop] for hop in hops[:-1]], caches=caches
         )
-        (cycles,) = emulated.cycles(board.core, ran, board.flash_waits).values()
+        (cycles,) = emulated.cycles(board.core, ran, waits).values()
     scores = np.array([np.frombuffer(outputs[0], np.int8) for outputs in (*ran.earlier, ran.outputs)])
     assert ran.stack is not None
     return scores, cycles, ran.functions, planned.arena["sram"] + built.sizes["static"] + ran.stack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.api.runs import _waits
+from tinyweave.api.runs import flash_waits
 from tinyweave.devices import find
 from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_costs, block_cycles, milliseconds
 
@@ -306,7 +306,7 @@ def test_the_likely_cycles_are_between_the_extremes(core: str):
 
 
 def test_flash_wait_states_add_cycles():
-    waits = _waits("cortex-m4", find("stm32f446"))  # 5 wait states, on the chip
+    waits = flash_waits("cortex-m4", find("stm32f446"))  # 5 wait states, on the chip
     assert waits is not None
     found = waits.added(Cycles(100, 110, 120), {"code": (3, 1), "data": (2, 2)})
     assert found == (100 + 2 * 5, 110 + 5 * 5, 120 + 5 * 9), "at best all code is prefetched"
