@@ -19,13 +19,11 @@ from typing import NamedTuple
 sys.path.append(str(Path(__file__).with_name("peers")))
 from cmsis_calls import call, has_function
 from models import lcg_samples
-from peers import NOT_SHARED, only
+from peers import computing, only, shared_graph
 
 from tinyweave import api
 from tinyweave.api.runs import flash_caches, flash_waits
 from tinyweave.devices import Device, find
-from tinyweave.ops import spec_of
-from tinyweave.passes import PASSES
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import Cycles
 
@@ -78,11 +76,8 @@ def ours(path: Path, device: Device) -> tuple[Cycles | None, Cycles | None]:
 @cache
 def of_library(path: Path, device: Device, library: Path, include: tuple[Path, ...]) -> Cycles:
     """Return the cycles of one call of the library per layer, with the caches of the board, empty at each call."""
-    graph, total = api.load(path).original, Cycles(0, 0, 0)
-    for rewrite in PASSES:
-        if rewrite not in NOT_SHARED:
-            graph, _ = rewrite(graph)
-    for op in (op for op in graph.ops if spec_of(op).family != "view"):
+    graph, total = shared_graph(api.load(path)), Cycles(0, 0, 0)
+    for op in computing(graph):
         alone = only(graph, op)
         if has_function(alone):
             caches = flash_caches(device.core, device)

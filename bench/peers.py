@@ -78,6 +78,20 @@ class Row(NamedTuple):
         return self.theirs.over(self.ours) if self.theirs else float("inf")
 
 
+def shared_graph(model: api.Model) -> Graph:
+    """Return the graph of a model after the passes that leave layers which both sides have."""
+    graph = model.original
+    for rewrite in PASSES:
+        if rewrite not in NOT_SHARED:
+            graph, _ = rewrite(graph)
+    return graph
+
+
+def computing(graph: Graph) -> list[Op]:
+    """Return the ops that are no views."""
+    return [op for op in graph.ops if spec_of(op).family != "view"]
+
+
 def only(graph: Graph, op: Op) -> Graph:
     """Return a network of one layer."""
     tensors = {name: graph.tensors[name] for name in (*op.inputs, *op.outputs) if name is not None}
@@ -99,13 +113,8 @@ def measure(model: api.Model, core: str, optimize: str, sample: Sequence[np.ndar
 def layers(path: Path, core: str, optimize: str, library: Path, include: Sequence[Path]) -> Iterator[Row]:
     """Yield each layer of a model that computes; if the library has a function for it, compiled and measured by itself."""
     model = api.load(path)
-    graph = model.original
-    for rewrite in PASSES:
-        if rewrite not in NOT_SHARED:
-            graph, _ = rewrite(graph)
-    for op in graph.ops:
-        if spec_of(op).family == "view":
-            continue
+    graph = shared_graph(model)
+    for op in computing(graph):
         weights = [t.name for t in map(graph.tensors.get, op.inputs) if t and t.data is not None and len(t.shape) > 1]
         shape = " * ".join("x".join(map(str, graph.tensors[name].shape)) for name in (op.inputs[0], *weights) if name)
         alone, row = only(graph, op), Row(path.stem, op.name, core, shape, op.kind, Count(0, 0))

@@ -283,8 +283,7 @@ def flash_reads(device: Device, case: int = 1) -> FlashReads | None:
 
     `case` selects the fewest (0), the likely (1) or the most (2) cycles of a Flash beside the chip.
     """
-    caches = {cache.kind: cache for cache in device.caches}
-    data, code = (caches.get(kind, caches.get("unified")) for kind in ("data", "code"))
+    data, code = device.cache("data"), device.cache("code")
     if data is None or code is None:
         return None
     if device.bus and device.clock_hz:
@@ -308,8 +307,10 @@ def estimate_reading(plan: Plan, device: Device | None) -> FlashTraffic | None:
     if device is None or device.bus is None or device.core not in COST_MODEL_CORES or (reads := flash_reads(device)) is None:
         return None
 
+    without = plan_cycles(plan, device.core).at_least or 0
+
     def added(each: FlashReads | None) -> int:
-        return (plan_cycles(plan, device.core, each).at_least or 0) - (plan_cycles(plan, device.core).at_least or 0)
+        return (plan_cycles(plan, device.core, each).at_least or 0) - without
 
     as_bytes = reads._replace(waits=reads.line, apart=reads.line, cold=0)  # a cycle per byte
     constants = added(as_bytes)

@@ -147,16 +147,20 @@ def flash_waits(core: str, device: Device | None) -> FlashWaits | None:
     """
     if device is None or device.core != core or core not in CORES or CORES[core].emulator != "unicorn":
         return None
-    caches = {cache.kind: cache for cache in device.caches}
     if (bus := device.bus) and (clock_hz := device.clock_hz):
-        lines = [caches.get(kind, caches.get("unified", device.caches[0])).line for kind in ("code", "data")]
-        fills = [[Cycles(*bus.cycles(line, clock_hz, follows=follows)) for follows in (False, True)] for line in lines]
+        fills = [[Cycles(*bus.cycles(line, clock_hz, follows=follows)) for follows in (False, True)] for line in _lines(device)]
         return FlashWaits(LineWaits(*fills[0]), LineWaits(*fills[1]), bus.prefetch)
     if (waits := device.flash_waits) is None:
         return None
-    data = Cycles(waits, waits, waits + LINE_WORDS)  # at most a cycle for each transfer on the bus
-    code = data if "unified" in caches else data._replace(fewest=0)  # at best all code is prefetched in time
+    # at most a cycle for each transfer on the bus; at best all code is prefetched in time, if it has a cache of its own
+    data = Cycles(waits, waits, waits + LINE_WORDS)
+    code = data if any(cache.kind == "unified" for cache in device.caches) else data._replace(fewest=0)
     return FlashWaits(LineWaits(code, code), LineWaits(data, data))
+
+
+def _lines(device: Device) -> list[int]:
+    """Return the bytes of a line of the caches for code and for data; a device whose bus is known has both."""
+    return [cache.line for cache in (device.cache("code"), device.cache("data")) if cache]
 
 
 def flash_caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
@@ -206,9 +210,8 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
 
 def _reading(run: target.Run, waits: FlashWaits, device: Device) -> FlashTraffic:
     """Return what a run read from the Flash beside the chip."""
-    lines = {cache.kind: cache.line for cache in device.caches}
     (missed,) = run.first.misses.values()  # of a build without a trace
-    constants, code = (missed[what][0] * lines.get(what, lines.get("unified", 0)) for what in ("data", "code"))
+    code, constants = (missed[what][0] * line for what, line in zip(("code", "data"), _lines(device), strict=True))
     return FlashTraffic(waits.of(missed), constants, code)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tinyweave.report import (
         columns,
         deployment,
+        doctor,
         figure,
         front,
         front_figure,
@@ -27,6 +28,6 @@ if TYPE_CHECKING:
     )
     from tinyweave.report import guard as guard_report
     from tinyweave.report import record as records
-    from tinyweave.support import doctor, files, manifest, toolchain
+    from tinyweave.support import files, manifest, toolchain
 else:
     globals().update({name: lazy(f"{where}.{own}") for name, (where, own) in checked_imports(__name__).items()})

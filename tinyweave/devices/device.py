@@ -162,9 +162,13 @@ class Device:
     @property
     def bus(self) -> Bus | None:
         """Return the bus to a Flash beside the chip; None if the chip has its own, or if bus or caches are unknown."""
-        kinds = {kind for cache in self.caches for kind in (("code", "data") if cache.kind == "unified" else (cache.kind,))}
-        own = any(m.kind == "flash" and not m.external for m in self.memories)
-        return next((m.bus for m in self.memories if m.bus), None) if len(kinds) > 1 and not own else None
+        is_timed = self.cache("code") and self.cache("data") and all(m.external for m in self.memories if m.kind == "flash")
+        return next((m.bus for m in self.memories if m.bus), None) if is_timed else None
+
+    def cache(self, what: str) -> Cache | None:
+        """Return the cache for `code` or for `data`, which may be one for both; None if it is unknown."""
+        by_kind = {cache.kind: cache for cache in self.caches}
+        return by_kind.get(what, by_kind.get("unified"))
 
     @property
     def ram(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..codegen.header import has_scale
 from ..ir import CompileError
@@ -150,6 +151,7 @@ def _array(array: str, model: PackagedModel) -> str:
     return filled("tflm/array.cpp", array=array, model=model.name, bytes=", ".join(f"0x{byte:02x}" for byte in contents))
 
 
+@lru_cache(maxsize=8)  # the description and the array of a network have the hash of one file
 def fnv(contents: bytes) -> int:
     """Return the FNV-1a hash of bytes, 64 bits."""
     value = 0xCBF29CE484222325

@@ -257,7 +257,7 @@ class FlashWaits(NamedTuple):
 
     def added(self, cycles: Cycles, missed: Mapping[str, tuple[int, int]]) -> Cycles:
         """Add the waits for missed lines to the cycles without waits."""
-        total, waits = cycles.plus(*self.of(missed)), self.of(missed)
+        total = cycles.plus(*(waits := self.of(missed)))
         return total._replace(fewest=max(cycles.fewest, waits.fewest)) if self.prefetched else total
 
 

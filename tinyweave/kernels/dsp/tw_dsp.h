@@ -145,7 +145,7 @@ static inline uint32_t tw_larger_bytes(uint32_t x, uint32_t y)
 #endif
 }
 
-/* The same of each lane, as int16. */
+/* The larger of each lane of 16 bits of x and y, as int16. */
 static inline uint32_t tw_larger_lanes(uint32_t x, uint32_t y)
 {
 #if TW_HAS_DSP

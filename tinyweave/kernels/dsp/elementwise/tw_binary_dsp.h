@@ -44,7 +44,7 @@ typedef struct {
 void tw_mul_s8_dsp(const tw_mul_dsp *p, const void *a, const void *b, void *out);
 void tw_mul_s8_dsp_part(const tw_mul_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* The same of int16 operands, whose zero points are 0. */
+/* int16 mul; the zero points are 0. */
 void tw_mul_s16_dsp(const tw_mul_dsp *p, const void *a, const void *b, void *out);
 
 /* The smaller or the larger of two int8 operands with broadcasting. The output may alias an operand of its shape. */

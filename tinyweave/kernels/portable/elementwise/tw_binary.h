@@ -232,7 +232,7 @@ void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out
 void tw_compare_s8(const tw_compare *p, const void *a, const void *b, void *out);
 void tw_compare_s8_part(const tw_compare *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* The same of int16 operands, whose zero points are 0. */
+/* The same for int16 operands, whose zero points are 0. */
 void tw_extremum_s16(const tw_extremum *p, const void *a, const void *b, void *out);
 void tw_compare_s16(const tw_compare *p, const void *a, const void *b, void *out);
 

@@ -12,7 +12,8 @@ import numpy as np
 from cli.running import run
 
 from tinyweave.ir import CompileError
-from tinyweave.support import doctor, toolchain
+from tinyweave.report import doctor
+from tinyweave.support import toolchain
 from tinyweave.support.installing import install, required
 
 if sys.version_info >= (3, 11):
@@ -46,7 +47,7 @@ def test_what_is_missing_has_a_purpose_and_a_remedy(capsys, monkeypatch):
 
     wanted = ['no-such-package<3,>=2; extra == "onnx"', f"numpy<{np.__version__}0; extra == 'images'", "numpy"]
     monkeypatch.setattr(doctor, "COMPILERS", {"this machine": (no_compiler, "running C here")})
-    monkeypatch.setattr(doctor, "which", lambda _: None)
+    monkeypatch.setattr(toolchain, "which", lambda _: None)
     monkeypatch.setattr(doctor, "requires", lambda _: wanted)
     monkeypatch.setenv("COLUMNS", "400")
     compiler, emulator, *packages = doctor.findings()

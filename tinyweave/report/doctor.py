@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import NamedTuple
 
 from ..ir import CompileError
-from .installing import install, required
-from .toolchain import Toolchain, arm, host, riscv, which
+from ..simulate import qemu
+from ..support.installing import install, required
+from ..support.toolchain import Toolchain, arm, host, riscv
 
 PURPOSES = {  # an extra of pyproject.toml -> what needs it
     "verify": "running C on an emulated core, and comparing with LiteRT",
@@ -46,26 +47,26 @@ class Finding(NamedTuple):
 
 def findings() -> list[Finding]:
     """Return what was found and what is missing."""
-    qemu = which("qemu-system-arm") or ""
-    remedy = "" if qemu else "install QEMU for Arm (version 7 or later)"
+    requirements = requires("tinyweave") or ()
     return [
-        *(_compiler(name, *each) for name, each in COMPILERS.items()),
-        Finding("emulator", "QEMU", qemu, "running C on an emulated Cortex-M55", remedy),
-        *(_packages(extra, purpose) for extra, purpose in PURPOSES.items()),
+        *(_tool("compiler", name, find, purpose) for name, (find, purpose) in COMPILERS.items()),
+        _tool("emulator", "QEMU", qemu.program, "running C on an emulated Cortex-M55"),
+        *(_packages(extra, purpose, requirements) for extra, purpose in PURPOSES.items()),
     ]
 
 
-def _compiler(name: str, find: Callable[[], Toolchain], purpose: str) -> Finding:
+def _tool(part: str, name: str, find: Callable[[], Toolchain | str], purpose: str) -> Finding:
     try:
-        return Finding("compiler", name, find().version, purpose)
+        found = find()
+        return Finding(part, name, found.version if isinstance(found, Toolchain) else found, purpose)
     except CompileError as error:
-        return Finding("compiler", name, "", purpose, error.what_to_do)
+        return Finding(part, name, "", purpose, error.what_to_do)
 
 
-def _packages(extra: str, purpose: str) -> Finding:
+def _packages(extra: str, purpose: str, requirements: Sequence[str]) -> Finding:
     """Return the versions of the packages of an extra, or the command that installs it if one of them is missing."""
     found = list[str]()
-    for requirement in required(extra, requires("tinyweave") or ()):
+    for requirement in required(extra, requirements):
         package = re.split(r"[^\w.-]", requirement)[0]
         try:
             found.append(f"{package} {version(package)}")
