@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from cases import tiny
 from cases.as_float import float_case
 from cases.ops import Case
@@ -32,7 +36,8 @@ from tinyweave.report.guard import guard_markdown, guard_record, guard_rows, tra
 from tinyweave.report.schema import faults
 from tinyweave.simulate import compare
 
-DIGITS = Path(__file__).parents[1] / "examples" / "keywords"
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "examples" / "keywords"
 LIMITED = '[[model]]\nfile = "chain.tflite"\ndevice = "stm32f412"\n'
 
 
@@ -222,3 +227,21 @@ def test_the_configs_on_the_guard_page_are_read_as_documented(tmp_path: Path) ->
     assert set(small.limits) == {"ram", "flash", "latency_ms"}
     assert set(first.limits) == {"accuracy_drop"} and first.accuracy is not None
     assert second.options.stream_inputs and second.limits == {"ram": 40 << 10}
+
+
+def test_the_action_and_the_hook_guard_a_project(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last step of action.yml and the command of the hook, as a shell runs them, fail for a network that is too large."""
+    (project / "tinyweave.toml").write_text(LIMITED + "max_ram = 1\n")
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    for command in (action["runs"]["steps"][-1]["run"], hook["entry"]):
+        done = subprocess.run(["bash", "-c", command], cwd=project, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "RAM, B" in done.stdout, done.stdout + done.stderr
+    assert "chain" in summary.read_text()
+    assert all(
+        re.search(hook["files"], name) for name in ("a.tflite", "nets/b.onnx", "tinyweave.toml", "x/tinyweave.lock.json")
+    )
+    assert not re.search(hook["files"], "README.md")
