@@ -10,7 +10,7 @@ from projects.export import STUBS, compile_for_arm, export, model, needs, run, s
 
 import tinyweave as tw
 
-REQUIRED = ("name", "version", "author", "maintainer", "sentence", "paragraph", "category", "url", "architectures")
+REQUIRED = ("name", "version", "author", "maintainer", "sentence", "paragraph", "category", "architectures")
 CATEGORIES = {"Display", "Communication", "Signal Input/Output", "Sensors", "Device Control", "Timing", "Data Storage"}
 CATEGORIES |= {"Data Processing", "Other"}
 KINDS = {"KEYWORD1", "KEYWORD2", "KEYWORD3", "LITERAL1", "LITERAL2"}

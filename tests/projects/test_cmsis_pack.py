@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,25 @@ def test_all_files_are_listed_and_packed(tmp_path: Path) -> None:
     project = loaded(folder / "chain.cproject.yml")["project"]
     assert all((folder / entry["file"]).is_file() for group in project["groups"] for entry in group["files"])
     with zipfile.ZipFile(folder / "tinyweave.chain.1.0.0.pack") as archive:
-        assert listed | {"tinyweave.chain.pdsc", "LICENSE", "README.md", "place_dtcm.ld"} == set(archive.namelist())
+        rest = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        assert (
+            rest - {"tinyweave.chain.1.0.0.pack", "tinyweave.json"}
+            == set(archive.namelist())
+            > listed | {"chain.csolution.yml", "example/main.c", "README.md"}
+        )
         assert all(archive.read(name) == (folder / name).read_bytes() for name in archive.namelist())
     again = export(tmp_path / "b", "cmsis-pack", device="stm32h743")
     pack = "tinyweave.chain.1.0.0.pack"
     assert (folder / pack).read_bytes() == (again / pack).read_bytes()
     compile_for_arm(folder / "src", "stm32h743")
+
+
+@pytest.mark.parametrize(("core", "others"), [("cortex-m0plus", 8), ("cortex-m4", 5), ("cortex-m55", 2)])
+def test_the_component_is_offered_for_the_cores_that_run_its_kernels(core: str, others: int, tmp_path: Path) -> None:
+    described = (export(tmp_path, "cmsis-pack", device=core) / "tinyweave.chain.pdsc").read_text()
+    offered = re.findall(r'<accept Dcore="(.*)"/>', described)
+    own = core.title().replace("plus", "+")
+    assert own in offered and len(offered) == others and 'condition="core"' in described
 
 
 def test_a_core_other_than_cortex_m_is_refused(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def faults(text: str) -> list[str]:
 def test_the_manifest_is_valid_and_the_check_rejects_faults(tmp_path: Path) -> None:
     text = (export(tmp_path, "esp-idf", device="esp32-c3") / "idf_component.yml").read_text()
     assert faults(text) == [] and "- esp32c3" in text
-    for old, new in (('"1.0.0"', '"1.0"'), ("- esp32c3", "- esp33"), ("url:", "link:"), ("  idf:", "  zephyr:")):
+    for old, new in (('"1.0.0"', '"1.0"'), ("- esp32c3", "- esp33"), ("license:", "licence:"), ("  idf:", "  zephyr:")):
         assert old in text and len(faults(text.replace(old, new))) == 1
 
 

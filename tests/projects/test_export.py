@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from projects.export import export, model
 
 import tinyweave as tw
+from tinyweave.api.plans import estimate_flash
 from tinyweave.cli import main
+from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.projects import FORMATS
 from tinyweave.support.manifest import MANIFEST
@@ -39,10 +42,15 @@ def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp
     places = {path.name: path for path in written}
     assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
     readme = places["README.md"].read_text()
-    assert len([line for line in readme.splitlines() if line]) <= 12 and "--compare log.txt" in readme
+    assert len(readme.splitlines()) <= 60 and "--compare log.txt" in readme
     assert "`tinyweave profile chain.tflite --device stm32f746 --compare log.txt`" in readme
     ((memory, size),) = tw.plan(chain, "stm32f746").arena.items()
     assert f"{size:,} B of {memory}" in readme
+    (program,) = re.findall(r"```c\n(.*?)```", readme, re.DOTALL)
+    comment = "".join(f" *     {line}".rstrip() + "\n" for line in program.splitlines())
+    assert comment in places["chain.h"].read_text(), "the program is that of the header"
+    flash = estimate_flash(tw.plan(chain, "stm32f746"), find("stm32f746"))
+    assert f"chain: {flash.lower_bound:,} to {flash.upper_bound:,} B of Flash" in readme and " ms per inference" in readme
 
 
 def test_the_command_prints_the_written_files_as_json(chain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,6 +71,15 @@ def test_the_profile_command_in_the_readme_has_the_options_of_the_plan(chain: Pa
     for folder in ("a", "b"):
         said = (tmp_path / folder / "README.md").read_text().split("`tinyweave profile chain.tflite ")[1].split(" --compare")[0]
         assert sorted(said.split()) == sorted(words.split())
+
+
+def test_the_readme_lists_inputs_and_outputs_with_their_real_values(chain: Path, tmp_path: Path) -> None:
+    tw.export(chain, out=tmp_path / "a", format="riot", stream_inputs=True)
+    rows = [line for line in (tmp_path / "a" / "README.md").read_text().splitlines() if line.startswith("| chain")]
+    assert rows == [
+        "| chain, input 0 | `image` | int8 [1, 8, 8, 1], row by row during invoke | 0.02 * (q + 128), from 0 to 5.1 |",
+        "| chain, output 0 | `scores` | int8 [1, 3] | 0.00390625 * (q + 128), from 0 to 0.9961 |",
+    ]
 
 
 def test_the_command_in_the_readme_reproduces_the_export(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

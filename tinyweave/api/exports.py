@@ -14,7 +14,7 @@ from ..projects import Package, PackagedModel, Trial, checked_name, checked_vers
 from ..simulate import compare
 from .code import PLAIN, CodeOptions, emit_c, merge_files
 from .options import PACKAGE_VERSION
-from .plans import DEFAULT_CORE
+from .plans import DEFAULT_CORE, estimate_flash, estimate_latency_ms
 from .references import reference_outputs, samples
 from .results import Model
 
@@ -62,7 +62,12 @@ def package(
     ]
     packaged = [
         PackagedModel(
-            plan, emitted, model.path.name, _trials(model, options.inputs[:EXAMPLES] if index == 0 else ()), model.file
+            plan,
+            emitted,
+            model.path.name,
+            _trials(model, options.inputs[:EXAMPLES] if index == 0 else ()),
+            model.file,
+            _costs(plan, device),
         )
         for index, (model, plan, emitted) in enumerate(zip(models, plans, sources, strict=True))
     ]
@@ -70,6 +75,13 @@ def package(
     files = merge_files(sources)
     words = options.command, options.options
     return Package(name, version, tuple(packaged), files, core, device, *words, arrays=options.arrays)
+
+
+def _costs(plan: Plan, device: Device | None) -> str:
+    """Return the estimated Flash and time of a plan, for a reader of the package."""
+    flash, ms = estimate_flash(plan, device), estimate_latency_ms(plan, device)
+    time = f"about {ms:,.3g} ms per inference" if ms else "time unknown" if device else "time depends on the board (`--device`)"
+    return f"{flash.lower_bound:,} to {flash.upper_bound:,} B of Flash, of these {flash.constants:,} B of constants; {time}."
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         figure,
         front,
         front_figure,
+        kernel_shares,
         measured,
         page,
         proposals,

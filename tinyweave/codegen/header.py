@@ -154,7 +154,7 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         io="\n".join(_io_lines(plan, prefix)),
         conversions=_conversions(plan, name),
     )
-    example = ["", "A whole program:", "", *(f"    {line}".rstrip() for line in _example(plan, name))]
+    example = ["", "A whole program:", "", *(f"    {line}".rstrip() for line in example_program(plan, name))]
     return c.comment([*banner(f"{name}.h", origin), *example]) + text
 
 
@@ -322,7 +322,7 @@ def _rescaling(factor: float, limit: int) -> tuple[int, int] | None:
     return quantize_multiplier(factor) if factor < limit else None
 
 
-def _example(plan: Plan, name: str) -> list[str]:
+def example_program(plan: Plan, name: str) -> list[str]:
     """Return the lines of a C99 program that runs the model once."""
     prefix, ends = name.upper(), _ends(plan)
     in_sections = has_memory_header(plan)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from .. import __version__
 from ..ir import CompileError
+from ..kernels.table import foreign
 from .example import example_files, profile_files
 from .linker_scripts import place_files
 from .package import Files, Package, below, filled
@@ -36,8 +37,11 @@ def cmsis_pack(package: Package) -> Files:
     public = {*package.headers, f"{name}_profile.h"}
     listed = [f'        <file category="header" name="src/{file}"/>' for file in headers if file in public]
     listed += [f'        <file category="source" name="src/{file}"/>' for file in sources]
+    variants = [kernel for model in package.models for kernel in model.plan.variants]
+    cores = [core for core in DEVICES if not foreign(variants, core)]
     values = {
         "name": name,
+        "cores": "\n".join(f'      <accept Dcore="{core.title().replace("plus", "+")}"/>' for core in cores),
         "version": package.version,
         "tinyweave": __version__,
         "models": ", ".join(model.name for model in package.models),
@@ -50,23 +54,20 @@ def cmsis_pack(package: Package) -> Files:
         f"Without it: `cbuild {name}.csolution.yml --packs` builds the example; your project takes `{name}.clayer.yml`.",
     ]
     switch = f"build `{name}.profile+board`, or define `{package.switch}`."
+    layered = "\n".join(f"        - file: src/{file}" for file in [*sources, *headers])
     pack: Files = {
         f"tinyweave.{name}.pdsc": filled("cmsis_pack/package.pdsc", **values, files="\n".join(listed)),
         "README.md": readme(package, f"{name}: a CMSIS-Pack", build, switch),
         "LICENSE": filled("LICENSE"),
         **below("src", library),
         **place_files(package),
-    }
-    layered = "\n".join(f"        - file: src/{file}" for file in [*sources, *headers])
-    return {
-        **pack,
-        f"tinyweave.{name}.{package.version}.pack": _zipped(pack),
         f"{name}.csolution.yml": filled("cmsis_pack/csolution.yml", **values),
         f"{name}.cproject.yml": filled("cmsis_pack/cproject.yml", **values),
         f"{name}.clayer.yml": filled("cmsis_pack/clayer.yml", **values, files=layered),
         "example/main.c": filled("cmsis_pack/main.c", **values),
         **below("example", example_files(package)),
     }
+    return {**pack, f"tinyweave.{name}.{package.version}.pack": _zipped(pack)}
 
 
 def _zipped(files: Mapping[str, str | bytes]) -> bytes:

@@ -38,7 +38,7 @@ class Trial:
 class PackagedModel:
     """A model of a package: its C in `source`, and samples for the example program, with correct outputs, in `trials`.
 
-    `file` is the name of the model file, `contents` its bytes as .tflite.
+    `file` is the name of the model file, `contents` its bytes as .tflite, `costs` a text with its estimated Flash and time.
     """
 
     plan: Plan
@@ -46,6 +46,7 @@ class PackagedModel:
     file: str
     trials: tuple[Trial, ...]
     contents: bytes = b""
+    costs: str = ""
 
     @property
     def name(self) -> str:

@@ -27,6 +27,6 @@ def platformio(package: Package) -> Files:
             package,
             f"{name}: a PlatformIO library",
             build,
-            f"add `{' '.join(f'-D{macro}' for macro in package.switch)}` to `build_flags`.",
+            f"add `-D{package.switch}` to `build_flags`.",
         ),
     }

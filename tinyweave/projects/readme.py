@@ -1,12 +1,14 @@
-"""Write the README of an export: how to build it, how much RAM it needs, how to measure cycles."""
+"""Write the README of an export: how to build and call it, inputs and outputs, what it needs, how to measure cycles."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from ..codegen.header import example_program, has_scale
+from ..ir import limits
 from ..support.command_words import quoted
-from .package import Package, filled
+from .package import Package, PackagedModel, filled
 
 SAMPLES = (
     "The example runs samples that lie in its `_samples.h`, prints the results, and says whether every output byte is the"
@@ -24,6 +26,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
         for model in package.models
     ]
+    first = package.models[0]
     place = place or f"`{package.models[0].name}_memory.h` says how to place them elsewhere."
     total = sum(sum(model.plan.arena.values()) for model in package.models)
     placing = f" The arrays are in `.bss`, {total:,} B of the RAM that your linker script has for variables. {place}"
@@ -38,7 +41,10 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         models=" and ".join(code(quoted(model.file)) for model in package.models),
         target=package.target,
         build="\n".join(f"- {line}" for line in build),
+        ends="\n".join(line for model in package.models for line in _ends(model)),
+        program="\n".join(example_program(first.plan, first.name)),
         ram="; ".join(arenas),
+        costs="; ".join(f"{model.name}: {model.costs}" for model in package.models),
         placing=placing if package.placed else "",
         measure="" if package.program else measure,
         use=PROGRAM if package.program else SAMPLES,
@@ -46,6 +52,23 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         command=code(package.command),
         more=" Models that do not run at the same time can share one arena." if len(package.models) > 1 else "",
     )
+
+
+def _ends(model: PackagedModel) -> list[str]:
+    """Return a row of the table of inputs and outputs for each of a model."""
+    plan, rows = model.plan, []
+    streamed = {*plan.streamed_inputs, *plan.streamed_outputs}
+    for word, names in (("input", plan.graph.inputs), ("output", plan.graph.outputs)):
+        for index, name in enumerate(names):
+            tensor = plan.graph.tensors[name]
+            real = "as they are"
+            if has_scale(tensor):
+                low, high = ((q - tensor.zero_point) * tensor.scale for q in limits(tensor.dtype))
+                real = f"{tensor.scale:.6g} * (q - {tensor.zero_point}), from {low:.4g} to {high:.4g}".replace("- -", "+ ")
+            shape = ", ".join(map(str, tensor.shape))
+            rows_of = ", row by row during invoke" if name in streamed else ""
+            rows.append(f"| {model.name}, {word} {index} | {code(name)} | {tensor.dtype} [{shape}]{rows_of} | {real} |")
+    return rows
 
 
 def code(text: str) -> str:
