@@ -239,10 +239,10 @@ def p_values(lines: Sequence[Line]) -> list[float]:
 def section(lines: Sequence[Line], limit: float) -> str:
     """Return the section of docs/EVIDENCE.md; `limit` is the largest p-value of a verdict."""
     minutes = {name.split("-")[0]: own.minutes for name, own in SETS.items()}
-    short = ", ".join(f"{each['set']} with seed {each['seed']}" for each in lines if each["too_short"])
+    short = " and ".join(dict.fromkeys(f"on {each['set']}" for each in lines if each["too_short"]))
     cost = cost_of(lines)
     command = f"Command: `bench/tinynas/strategies.py -o DIR --seeds {1 + max(line['seed'] for line in lines)}`. Cost: {cost}."
-    warned = f"The search said before it began that the time does not suffice for a supernet: {short or 'never'}."
+    warned = f"Before it began, the search said that the time does not suffice for a supernet: {short or 'never'}."
     return f"{filled(WORDS.format(**minutes))}\n{table(lines).text(limit)}\n{filled(warned)}\n{filled(command)}"
 
 

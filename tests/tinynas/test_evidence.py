@@ -474,7 +474,7 @@ def test_strategies_are_compared_over_test_samples_groups_and_seeds() -> None:
     text = strategies.section(lines, 0.01)
     rows = [line for line in text.splitlines() if line.startswith("| cifar")]
     assert len(rows) == 3 and rows[1].count("**worse**") == 1 and not re.search(r"\*\*", rows[0] + rows[2])
-    assert "4,000 | 9,000 | 5.2 | 100 |" in rows[1] and "cifar with seed 2" in text and "--seeds 3" in text
+    assert "4,000 | 9,000 | 5.2 | 100 |" in rows[1] and "a supernet: on cifar." in text and "--seeds 3" in text
     least = {line["seed"]: 100 * strategies.accuracy(line) for line in lines[3:6]}
     assert f"{np.mean(list(least.values())):.1f} ({min(least.values()):.1f} to {max(least.values()):.1f})" in rows[1]
     owners = rng.permutation(np.arange(900) % 3).tolist()
