@@ -15,6 +15,7 @@ from tinyweave import api
 from tinyweave.ir import Graph, Op, Quant, Tensor, rebuild, verify
 from tinyweave.kernels import rows
 from tinyweave.kernels.dsp import dense, dense_w4, winograd
+from tinyweave.kernels.layer_cycles import layer_cycles
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.table import ASKED_FOR, BY_NAME, VARIANTS, explain_kernel, variant_for
 
@@ -136,6 +137,17 @@ def test_a_filter_with_weights_beyond_int8_is_an_outlier() -> None:
     assert found["tw_conv_2d_s8_outliers_dsp"] == CHOSEN
     depthwise = layer("depthwise_conv_2d", np.moveaxis(weights, 0, 3).reshape(1, 2, 2, 6), 6, zero=-3)
     assert reasons(depthwise)["tw_depthwise_conv_2d_s8_dsp"] == CHOSEN
+
+
+@pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d"])
+def test_a_core_with_mve_knows_the_cycles_of_kernels_for_dsp(kind: str) -> None:
+    """Otherwise `balanced` would take portable C for filters with a zero point, which no kernel in MVE multiplies."""
+    weights = ones(1, 3, 3, 8) if kind == "depthwise_conv_2d" else ones(8, 3, 3, 8)
+    graph = layer(kind, weights, 8, zero=-3)
+    chosen = variant_for(graph, graph.ops[0], "cortex-m55").name
+    fast, slow = (layer_cycles(graph, graph.ops[0], name, "cortex-m55") for name in (chosen, f"tw_{kind}_s8_offset"))
+    assert chosen.endswith("_dsp") and fast is not None and slow is not None and fast < slow / 2
+    assert fast == layer_cycles(graph, graph.ops[0], chosen, "cortex-m33")
 
 
 @pytest.mark.parametrize(("kind", "shape"), [("conv_2d", (4, 3, 3, 4)), ("depthwise_conv_2d", (1, 3, 3, 4))])
