@@ -468,13 +468,29 @@ def test_strategies_are_compared_over_test_samples_groups_and_seeds() -> None:
     for strategy, share in zip(strategies.STRATEGIES[:3], (0.9, 0.5, 0.9), strict=True):
         for seed in range(3):
             right = np.random.default_rng(seed).random(900) < share + 0.01 * seed
-            line = {"set": "cifar", "strategy": strategy, "seed": seed, "test": 900, "correct": packed(right), "groups": None}
-            line |= {"needs": [4000, 9000, 5.25], "kind": "plain", "too_short": seed == 2, "cpu_seconds": 100.0}
+            line = {"set": "cifar", "limits": None, "strategy": strategy, "seed": seed, "groups": None}
+            line |= {
+                "test": 900,
+                "correct": packed(right),
+                "needs": [4000, 9000, 5.25],
+                "kind": "plain",
+                "too_short": seed == 2,
+                "cpu_seconds": 100.0,
+            }
             lines.append(line)
     text = strategies.section(lines, 0.01)
     rows = [line for line in text.splitlines() if line.startswith("| cifar")]
     assert len(rows) == 3 and rows[1].count("**worse**") == 1 and not re.search(r"\*\*", rows[0] + rows[2])
     assert "4,000 | 9,000 | 5.2 | 100 |" in rows[1] and "a supernet: on cifar." in text and "--seeds 3" in text
+    limits, names = ["8k", "40k", 60.0], ("stm32g0b1", "nrf52840")
+    boards = [line | {"board": board, "limits": limits} for line, board in zip(lines[:2], names, strict=True)]
+    whole = strategies.section([*boards, *lines], 0.01)
+    assert whole.startswith(text) and [line.split(" | ")[0] for line in whole.splitlines()[-5:-2]] == [
+        "| ---",
+        "| nrf52840",
+        "| stm32g0b1",
+    ]
+    assert strategies.p_values([*boards, *lines]) == strategies.p_values(lines)
     least = {line["seed"]: 100 * strategies.accuracy(line) for line in lines[3:6]}
     assert f"{np.mean(list(least.values())):.1f} ({min(least.values()):.1f} to {max(least.values()):.1f})" in rows[1]
     owners = rng.permutation(np.arange(900) % 3).tolist()
