@@ -82,7 +82,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_raw_dsp",)),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
-    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_offset_mve")),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_few_dsp",)),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s16_mve", "tw_fully_connected_s16_dsp")),
     (

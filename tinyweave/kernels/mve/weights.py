@@ -19,7 +19,6 @@ from ..requirements import (
     depth_multiplier_is_1,
     dilation_is_1,
     has_one_group,
-    weights_have_a_zero_point,
     weights_have_no_zero_point,
 )
 
@@ -67,7 +66,6 @@ def products_add_in_16_bits(given: dense.Filters) -> EachFilter:
 DENSE = (has_one_group, dilation_is_1, weights_have_no_zero_point, shifts_round_exactly)
 TAPS = (depth_multiplier_is_1, weights_have_no_zero_point, dense.of_op(products_add_in_16_bits), shifts_round_exactly)
 FULLY_CONNECTED = (weights_have_no_zero_point, dense.of_op(dense.shifts_round_once))
-FULLY_CONNECTED_OFFSET = (weights_have_a_zero_point, dense.of_op(dense.shifts_round_once))
 
 
 def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
