@@ -25,14 +25,9 @@ _DISTANCES: WeakKeyDictionary[Graph, dict[tuple[Op, str], dict[int, int]]] = Wea
 def overlap_distances(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
     """Return by input index how many bytes below the input the output must begin, so that no unread byte is overwritten.
 
-    Inputs that the output must not overlap are left out: constants, all inputs of ops with several outputs and of kernels that
-    are not in `KERNELS` (kernels with a known order of accesses), the inputs of convolutions, pools, resizes and LSTMs on a
-    batch above 1, and inputs whose reads a C compiler may move behind writes. Results are cached per graph.
-
-    Args:
-        op: An op of `graph`.
-        kernel: The name of the kernel that runs `op`.
-
+    Inputs that the output must not overlap are left out: constants, all inputs of ops with several outputs and of kernels
+    that are not in `KERNELS` (kernels with a known order of accesses), the inputs of convolutions, pools, resizes and LSTMs
+    on a batch above 1, and inputs whose reads a C compiler may move behind writes. Results are cached per graph.
     """
     known = _DISTANCES.setdefault(graph, {})
     if (op, kernel) not in known:

@@ -369,12 +369,8 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 def _pairs_of_pixels(begins: Numbers, units: int, *, held: bool) -> Steps:
     """Return the steps of a 1x1 convolution that reads two pixels at a time, for four output channels per step.
 
-    Args:
-        begins: The offset of each pixel's first input byte.
-        units: The number of output channels.
-        held: Whether the last one to three channels of many pixels, where no four are left, are computed before the other
-            channels of these pixels, and written after them.
-
+    `begins` has the offset of each pixel's first input byte. With `held`, the last one to three channels of many pixels,
+    where no four are left, are computed before the other channels of these pixels, and written after them.
     """
     rest, steps, at = units % FILTERS, list[tuple[int, int]](), 0
     ends = list(range(FILTERS, units + 1, FILTERS)) + ([units] if rest and not held else [])

@@ -118,12 +118,8 @@ def with_constants(given: Filters, limits: tuple[int, int]) -> Filters:
     """Replace filters of extreme numbers whose output does not depend on the input by filters of zeros with the same output.
 
     Channels that training switched off have tiny scales. Biases of up to 2^30 in magnitude then decide the output, but exceed
-    the range of the fast arithmetic.
-
-    Args:
-        given: The filters of a convolution, whose sums are rounded twice.
-        limits: The smallest and the largest output, less the output's zero point.
-
+    the range of the fast arithmetic. The filters are those of a convolution, whose sums are rounded twice; `limits` are the
+    smallest and the largest output, less the output's zero point.
     """
     extreme = (np.abs(given.bias) >= MOST_HIGH // 2) | ~_in_range(-given.shift)
     if not extreme.any():
