@@ -88,7 +88,8 @@ def test_the_verdict_names_the_fastest_plan_that_fits(record: Record) -> None:
 
 
 def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -> None:
-    drawn = front_svg(record)
+    far = {**record["schedules"][0], "schedule": "far", "arena": 3_000_000}
+    drawn = front_svg({**record, "schedules": [*record["schedules"], far]})
     root = ElementTree.fromstring(drawn)
     dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
     points = record["points"]
@@ -100,6 +101,7 @@ def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -
             assert dot[axis] == pytest.approx(first + (last - first) * share, abs=0.02)
     texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "ms on stm32f412, estimated" in texts
+    assert "layer" in texts and "far" not in texts and any(text.startswith("far ") and "3,000,000 B" in text for text in texts)
     assert drawn.count('stroke-dasharray="5 3"') == 2, "both limits"
     for x in re.findall(r'c[xy]="([\d.]+)"', drawn):
         assert float(x) <= END

@@ -52,11 +52,11 @@ def front_svg(record: Record) -> str:
     near = [each for each in others if each["arena"] <= most and time(each) <= latest]
     ram = record["limit"] if record["limit"] and record["limit"] <= most else None
     late = record["limit_ms"] if has_ms and record["limit_ms"] and record["limit_ms"] <= latest else None
-    times, sizes = [*map(time, [*points, *near]), late], [*(each["arena"] for each in [*points, *near]), ram]
+    times = [*map(time, [*points, *near]), late]
     legend = _legend(record, has_ms)
     begin, last = (of(value for value in times if value is not None) for of in (min, max))
     edge = max((last - begin) / 30, begin / 1000)
-    largest = max(1, *(size for size in sizes if size))
+    largest = max(1, ram or 0, *(each["arena"] for each in [*points, *near]))
     panel = max(PANEL, LINE * len(legend) - HEAD // 2)
     axes = _Axes(max(begin - edge, 0), last + edge, largest, TOP + HEAD + panel)
     title = f"{escape(clean(record['model']['name']))}: what RAM costs in time{by_rows(record)}"
