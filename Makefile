@@ -60,7 +60,6 @@ bench: setup
 	$(BIN)/python bench/papers/fusion.py
 	$(BIN)/python bench/papers/reordering.py
 	$(BIN)/python bench/papers/thesis.py
-	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/streaming.py
 

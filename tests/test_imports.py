@@ -40,7 +40,7 @@ MAY_IMPORT = {
         "projects": "codegen devices ir kernels planning simulate support version",
         "api": "camera codegen devices exporters importers ir kernels lazy "
         "ops passes planning projects quantize simulate support version",
-        "report": "api codegen devices importers ir kernels lazy ops planning quantize simulate support tflite_schema version",
+        "report": "api codegen devices ir kernels lazy ops planning quantize simulate support version",
         "cli": "api devices ir lazy planning report support version",
         "tinynas": "api cli devices exporters ir kernels lazy "
         "ops passes planning quantize report support tinynas.tasks version",

@@ -18,9 +18,9 @@ from fuzz.onnx_quantised import is_quantised  # noqa: E402
 from fuzz.seeds import parametrize  # noqa: E402
 from fuzz.steps import steps_apart  # noqa: E402
 from fuzz.whole_way import whole_way  # noqa: E402
+from report.supported_ops import op_names  # noqa: E402
 
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
-from tinyweave.importers.op_names import op_names  # noqa: E402
 
 USUAL, IN_SWEEPS, BATCH, OF_EACH = 20, 500, 10, 3
 CLOSE, STEPS = 1e-4, 8  # of the range of a float output; quantisation steps of the output of a quantised network

@@ -19,9 +19,9 @@ from fuzz.steps import steps_apart
 from fuzz.torch_networks import loaded, network
 from fuzz.torch_quantised import is_quantised
 from fuzz.whole_way import whole_way
+from report.supported_ops import op_names
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tinyweave.importers.op_names import op_names
 from tinyweave.importers.torch import from_module
 from tinyweave.ops import SPECS
 

@@ -276,7 +276,6 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
-    zero = int(rng.integers(-128, 128)) if "_offset_" in kernel else 0
     few, raw = "_few_" in kernel, "_raw_" in kernel
     units = int(rng.integers(1, 5)) if few else units
     depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
@@ -289,7 +288,7 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
     shift = -np.clip(bits + rng.integers(-14 if raw else -3, 4, units), -8 if raw else 2, 32).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    flat = filters.astype(np.int64) - zero
+    flat = filters.astype(np.int64)
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
     vectors, any_weights = kernel.endswith("_mve"), few or raw
     sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
@@ -307,10 +306,6 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         fast = ring_calls.build("tw_fully_connected", layer=layer, weights=filters, bias=words)
     else:
         fast = portable if raw else ring_calls.build("tw_fully_connected_dsp", dense=layer, stream=words)
-    if "_offset_" in kernel:
-        portable, fast = (
-            ring_calls.build("tw_fully_connected_offset", dense=each, weights_zero=zero) for each in (portable, fast)
-        )
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
     calls = Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
@@ -386,10 +381,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
-    **{
-        n: lambda rng, n=n: fully_connected(rng, n)
-        for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve", "offset_mve"))
-    },
+    **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve"))},
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp")},
     **{n: lambda rng, n=n: average_pool(rng, n) for n in (f"tw_average_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},

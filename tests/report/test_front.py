@@ -1,32 +1,25 @@
-"""The Pareto front of RAM and time: figures equal those of the plans, published figures are found, the picture is to scale."""
+"""The Pareto front of RAM and time: figures equal those of the plans, the picture is to scale."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from cases import tiny
 
 from tinyweave import api
 from tinyweave.devices import find
-from tinyweave.ir import Graph
 from tinyweave.kernels.dsp import dense, taps
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import Limits, constant_bytes
-from tinyweave.report import front
-from tinyweave.report.front import fingerprint, front_lines, front_record, front_rows, published_rows, verdict_line
+from tinyweave.report.front import front_lines, front_record, front_rows, verdict_line
 from tinyweave.report.front_figure import END, front_svg
 from tinyweave.report.record import Record
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 BOARD = find("stm32f412")
-FIGURE = {"tool": "Other & Co", "ram": 30_000, "instructions": {"cortex-m4": 9_600_000}, "cycles": {"cortex-m4": 5_000_000}}
-FIGURE |= {"note": "arena", "source": "a page"}
-FAR = {**FIGURE, "tool": "Far", "ram": 3_000_000, "cycles": {"cortex-m7": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +29,13 @@ def model() -> api.results.Model:
 
 @pytest.fixture(scope="module")
 def record(model) -> Record:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(front, "_figures", lambda: {fingerprint(model.original): {"figures": [FIGURE, FAR]}})
-        plans, others, by_flash = (
-            api.pareto(model),
-            api.baseline_plans(model, api.Request(core=api.DEFAULT_CORE)),
-            api.flash_front(model, api.Request(core=api.DEFAULT_CORE)),
-        )
-        limits = Limits(8000, None, latency_ms=100, clock_hz=BOARD.clock_hz)
-        return front_record(model, plans, limits, BOARD.core, BOARD, by_flash=[plans[0], *by_flash], standing=others)
+    plans, others, by_flash = (
+        api.pareto(model),
+        api.baseline_plans(model, api.Request(core=api.DEFAULT_CORE)),
+        api.flash_front(model, api.Request(core=api.DEFAULT_CORE)),
+    )
+    limits = Limits(8000, None, latency_ms=100, clock_hz=BOARD.clock_hz)
+    return front_record(model, plans, limits, BOARD.core, BOARD, by_flash=[plans[0], *by_flash], standing=others)
 
 
 def test_points_equal_the_plans_of_the_front_and_of_other_strategies(model, record: Record) -> None:
@@ -81,9 +72,6 @@ def test_tables_and_lines_show_gaps_flash_and_other_strategies(record: Record) -
     assert any(line.startswith("proved: of all plans with the orders") for line in front_lines(record))
     gapped = {**record, "points": [{**record["points"][0], "gap": 1234}]}
     assert "1,234" in front_rows(gapped)[1] and any("with a gap" in line for line in front_lines(gapped))
-    here, far = published_rows(record)
-    assert here[:3] == ("30,000 B", "50.0 ms", "Other & Co") and "9.6 M instructions on a cortex-m4" in here[3]
-    assert far[1] == "-", "the cycles of another core are no time of this one"
     unknown = {**record, "cycles_of": "cortex-m3", "core": "rv32imc"}
     assert "for a cortex-m3, since those of a rv32imc are not known" in front_lines(unknown)[0]
     assert "no kernel's cycles are known" in front_lines({**record, "cycles_of": None})[0]
@@ -100,7 +88,8 @@ def test_the_verdict_names_the_fastest_plan_that_fits(record: Record) -> None:
 
 
 def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -> None:
-    drawn = front_svg(record)
+    far = {**record["schedules"][0], "schedule": "far", "arena": 3_000_000}
+    drawn = front_svg({**record, "schedules": [*record["schedules"], far]})
     root = ElementTree.fromstring(drawn)
     dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
     points = record["points"]
@@ -111,8 +100,8 @@ def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -
             share = (value - values[0]) / (values[-1] - values[0])
             assert dot[axis] == pytest.approx(first + (last - first) * share, abs=0.02)
     texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "ms on stm32f412, estimated" in texts and "* published, not measured here" in texts
-    assert "Other & Co" in texts and not any(text == "Far" for text in texts) and "3,000,000 B Far *" in texts
+    assert "ms on stm32f412, estimated" in texts
+    assert "layer" in texts and "far" not in texts and any(text.startswith("far ") and "3,000,000 B" in text for text in texts)
     assert drawn.count('stroke-dasharray="5 3"') == 2, "both limits"
     for x in re.findall(r'c[xy]="([\d.]+)"', drawn):
         assert float(x) <= END
@@ -120,43 +109,5 @@ def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -
 
 def test_without_a_board_the_picture_shows_relative_cycles(model) -> None:
     drawn = front_svg(front_record(model, api.pareto(model)[:1], Limits(None, None), BOARD.core))
-    assert "in multiples of those of the fastest plan" in drawn and "published" not in drawn
+    assert "in multiples of those of the fastest plan" in drawn
     ElementTree.fromstring(drawn)
-
-
-def test_the_fingerprint_depends_on_layers_and_not_on_names_or_weights() -> None:
-    graph = tiny.chain()
-    known = fingerprint(graph)
-    names = {name: f"{name}_" for name in graph.tensors}
-    tensors = {
-        names[n]: replace(t, name=names[n], data=None if t.data is None else t.data * 0) for n, t in graph.tensors.items()
-    }
-    ops = tuple(
-        replace(
-            op, name=f"{op.name}_", inputs=tuple(n and names[n] for n in op.inputs), outputs=tuple(names[n] for n in op.outputs)
-        )
-        for op in graph.ops
-    )
-    other = Graph("other", tensors, ops, tuple(map(names.get, graph.inputs)), tuple(map(names.get, graph.outputs)))
-    assert fingerprint(other) == known
-    wider = {**graph.tensors, "image": replace(graph.tensors["image"], shape=(1, 9, 9, 1))}
-    assert fingerprint(replace(graph, tensors=wider)) != known != fingerprint(tiny.edges())
-    assert front.published(graph) == []
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    ("name", "rams"),
-    [
-        ("mlcommons__tiny__vww_96_int8", [100_708]),
-        ("mlcommons__tiny__ad01_int8", [2_580, 3_328]),
-        ("mit-han-lab__tinyengine__vww", [219_808, 93_992, 93_992, 81_552]),
-        ("MohamedElhadidy0019__stm32ai-modelzoo__st_mnist_v1_28_tfs_int8", [14_438]),
-        ("mlcommons__tiny__pretrainedResnet_large_int8", []),
-    ],
-)
-def test_published_figures_of_a_network_are_found(name: str, rams: list[int], shared: Path) -> None:
-    model = api.read(shared / "models" / f"{name}.tflite")
-    figures = front.published(model.original)
-    assert [figure["ram"] for figure in figures] == rams
-    assert all(figure["source"] and figure["tool"] for figure in figures)

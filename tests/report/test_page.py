@@ -183,8 +183,7 @@ def test_a_page_loads_nothing_from_the_network_and_escapes_names(records: dict[s
     text = page([Entry(hostile, records["front"]), Entry(records["plan"])])
     assert HOSTILE not in text and text.count("</script>") == 2
     assert data_of(text)["entries"][0]["record"] == hostile
-    addresses = re.findall(r"\w+://[^\"'\s]*", text.replace("http://www.w3.org/2000/svg", ""))
-    assert set(addresses) <= {source for figure in records["front"]["published"] for source in [figure["source"]]}
+    assert not re.search(r"\w+://", text.replace("http://www.w3.org/2000/svg", ""))
     assert "default-src 'none'" in text and len(text.encode()) < MOST_BYTES
 
 

@@ -8,17 +8,16 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from report.supported_ops import OTHER_NAMES, op_names, supported_ops
 
 from tinyweave import tflite_schema
 from tinyweave.importers.aten import OPS
 from tinyweave.importers.onnx_ops import MAPPED
 from tinyweave.importers.onnx_ops.quantised import QUANTISED
 from tinyweave.importers.onnx_ops.runtime import FLOAT_OPS, ML_OPS
-from tinyweave.importers.op_names import OTHER_NAMES, op_names
 from tinyweave.importers.refused import REFUSALS
 from tinyweave.importers.tflite_lowering import LOWERED
 from tinyweave.ops import SPECS
-from tinyweave.report.supported_ops import supported_ops
 from tinyweave.tflite_schema import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "SUPPORTED_OPS.md"

@@ -25,14 +25,9 @@ _DISTANCES: WeakKeyDictionary[Graph, dict[tuple[Op, str], dict[int, int]]] = Wea
 def overlap_distances(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
     """Return by input index how many bytes below the input the output must begin, so that no unread byte is overwritten.
 
-    Inputs that the output must not overlap are left out: constants, all inputs of ops with several outputs and of kernels that
-    are not in `KERNELS` (kernels with a known order of accesses), the inputs of convolutions, pools, resizes and LSTMs on a
-    batch above 1, and inputs whose reads a C compiler may move behind writes. Results are cached per graph.
-
-    Args:
-        op: An op of `graph`.
-        kernel: The name of the kernel that runs `op`.
-
+    Inputs that the output must not overlap are left out: constants, all inputs of ops with several outputs and of kernels
+    that are not in `KERNELS` (kernels with a known order of accesses), the inputs of convolutions, pools, resizes and LSTMs
+    on a batch above 1, and inputs whose reads a C compiler may move behind writes. Results are cached per graph.
     """
     known = _DISTANCES.setdefault(graph, {})
     if (op, kernel) not in known:
@@ -82,7 +77,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_raw_dsp",)),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
-    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_offset_mve")),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_few_dsp",)),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s16_mve", "tw_fully_connected_s16_dsp")),
     (

@@ -54,17 +54,7 @@ Order = Callable[[Graph, Op], dict[int, Steps]]
 def first_pixels(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
     """Return the index of the first input pixel in the window of each output pixel; `NOTHING` if the window holds only padding.
 
-    Args:
-        size: Rows and columns of the input.
-        out: Rows and columns of the output.
-        kernel: Rows and columns of the window.
-        stride: Vertical and horizontal stride.
-        dilation: Vertical and horizontal dilation.
-        pad: Rows of padding above and columns of padding to the left.
-
-    Returns:
-        Pixel indices (row * columns + column) of shape `out`.
-
+    All arguments have a value for rows and one for columns. An index is row * columns + column.
     """
     rows, cols = (
         np.where(
@@ -126,13 +116,8 @@ def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
 def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], groups: int = 1) -> Steps:
     """Return the steps of a convolution that reads a whole window before each write.
 
-    Args:
-        lowest: The index of the first input pixel in the window of each output pixel.
-        x: The input.
-        out: The output.
-        ends: For each step of a pixel and group, how many output channels of the group are complete when the step ends.
-        groups: The number of groups of the convolution.
-
+    `lowest` has the index of the first input pixel in the window of each output pixel. For each step of a pixel and group,
+    `ends` says how many output channels of the group are complete when the step ends.
     """
     units, depth, ends = out.shape[-1] // groups, x.shape[-1] // groups, ends[-2:]  # of equal reads the last two writes suffice
     group = np.arange(groups)
@@ -147,12 +132,7 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
 def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: bool = False) -> Steps:
     """List the reads and writes of conv_2d kernels that read one window per `at_once` output channels.
 
-    Args:
-        op: The conv_2d.
-        lowest: The index of the first input pixel in the window of each output pixel.
-        at_once: The output channels that a step writes.
-        rest_at_once: Whether the channels that remain are written in one step, not one per step.
-
+    `lowest` is as for `_filters`. With `rest_at_once`, the channels that remain are written in one step, else one per step.
     """
     x, out = graph.input(op), graph.output(op)
     groups = x.shape[3] // graph.input(op, 1).shape[3]
@@ -389,12 +369,8 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 def _pairs_of_pixels(begins: Numbers, units: int, *, held: bool) -> Steps:
     """Return the steps of a 1x1 convolution that reads two pixels at a time, for four output channels per step.
 
-    Args:
-        begins: The offset of each pixel's first input byte.
-        units: The number of output channels.
-        held: Whether the last one to three channels of many pixels, where no four are left, are computed before the other
-            channels of these pixels, and written after them.
-
+    `begins` has the offset of each pixel's first input byte. With `held`, the last one to three channels of many pixels,
+    where no four are left, are computed before the other channels of these pixels, and written after them.
     """
     rest, steps, at = units % FILTERS, list[tuple[int, int]](), 0
     ends = list(range(FILTERS, units + 1, FILTERS)) + ([units] if rest and not held else [])
@@ -555,10 +531,8 @@ def steps_in_time(graph: Graph, op: Op) -> dict[int, Steps]:
 def _runs(begins: Iterable[Numbers], lengths: Iterable[int]) -> Steps:
     """Return the steps of copies that write runs (contiguous bytes) one after the other, piece by piece of the output.
 
-    Args:
-        begins: For each piece, the input offset of each run, in bytes; `NOTHING` for padding.
-        lengths: For each piece, the bytes of a run.
-
+    For each piece, `begins` has the input offset of each run, in bytes, or `NOTHING` for padding; `lengths` the bytes of a
+    run.
     """
     reads = [each.ravel() for each in begins]
     sizes = [np.full(each.size, length, np.int64) for each, length in zip(reads, lengths, strict=True)]

@@ -91,13 +91,7 @@ def in_runs(box: Box) -> Box:
 
 
 def _merged(axes: Sequence[tuple[int, int, int]], most: int) -> list[tuple[int, int, int]]:
-    """Merge axes until at most `most` remain, or each but the first is padded.
-
-    Args:
-        axes: (extent, padding before, padding after) of each axis.
-        most: The number of axes at which merging ends.
-
-    """
+    """Merge `axes` (extent, padding before, padding after) until at most `most` remain, or each but the first is padded."""
     axes = list(axes)
     while len(axes) > most:
         # an axis and the axis after it become one if the latter is not padded
@@ -137,10 +131,7 @@ def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
 def _progressions(positions: Positions, itemsize: int) -> Strides | None:
     """Return the strides of a piece (part of an output), or None if positions along some axis are not equally far apart.
 
-    Args:
-        positions: An array of input indices per axis; the index of an element is the sum of one entry per axis.
-        itemsize: The bytes of an element.
-
+    `positions` has an array of input indices per axis; the index of an element is the sum of one entry per axis.
     """
     start, axes = 0, []
     for axis in positions:
@@ -168,13 +159,8 @@ def _step(axis: NDArray[np.int64]) -> int | None:
 def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Strides | None:
     """Merge contiguous axes and return a piece (part of an output) as strides, or None if more than four axes remain.
 
-    If the last two axes are transposed, the longer one is the last.
-
-    Args:
-        start: The input offset of the first run, in bytes.
-        steps: (extent, stride in bytes) of each axis.
-        itemsize: The bytes of an element.
-
+    `start` is the input offset of the first run, in bytes; `steps` are the (extent, stride in bytes) of each axis. If the
+    last two axes are transposed, the longer one is the last.
     """
     if any(size == 0 for size, _ in steps):
         return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), (0, 0), itemsize)
@@ -204,10 +190,7 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
 def _tables(positions: Positions, itemsize: int) -> Tables:
     """Return a piece (part of an output) as tables: an offset per row, and an offset per column of a row.
 
-    Args:
-        positions: An array of input indices per axis; the index of an element is the sum of one entry per axis.
-        itemsize: The bytes of an element.
-
+    `positions` is as for `_progressions`.
     """
     padded = any(axis.size == 1 and axis[0] < 0 for axis in positions)
     start = itemsize * sum(int(axis[0]) for axis in positions if axis.size == 1)

@@ -291,16 +291,7 @@ def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
 
 
 def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
-    """Count the windows along an axis that do not reach into the padding.
-
-    Args:
-        size: The input positions.
-        steps: The output positions.
-        kernel: The extent of a window.
-        stride: The input positions between two windows.
-        pad: The positions of padding before the input.
-
-    """
+    """Count the windows along an axis that do not reach into the padding; `steps` is the number of output positions."""
     return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
 
 

@@ -44,10 +44,8 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
 def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
     """Return the strides, in elements, along the last three batch axes; missing leading axes count as extent 1.
 
-    Args:
-        batch: The extents of at most three batch axes. An axis of extent 1 broadcasts, so its stride is 0.
-        size: The elements of an item (for example a matrix).
-
+    `batch` are the extents of at most three batch axes. An axis of extent 1 broadcasts, so its stride is 0. `size` is the
+    number of elements of an item, for example of a matrix.
     """
     whole = (1,) * (3 - len(batch)) + tuple(batch)
     h, w, c = (0 if extent == 1 else size * prod(whole[axis + 1 :]) for axis, extent in enumerate(whole))
@@ -57,10 +55,7 @@ def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
 def reduction(shape: Shape, axes: Sequence[int]) -> Reduction | None:
     """Merge neighbouring axes of a reduction's input; None if more than two runs of axes are reduced, or three are kept.
 
-    Args:
-        shape: The shape of the input.
-        axes: The reduced axes, not negative.
-
+    The reduced `axes` are not negative.
     """
     sizes, position = [1, 1, 1, 1, 1], 0  # kept at even positions, reduced at odd ones
     for axis, extent in enumerate(shape):

@@ -202,13 +202,9 @@ def foreign(names: Iterable[str], core: str) -> list[str]:
 
 
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
-    """Return the C files and headers that kernels need, sorted by name.
+    """Return the C files and headers that kernels need, and `more` C files, sorted by name.
 
     If a file includes a header, the C file of the same name is needed too.
-
-    Args:
-        more: The names of further C files that are needed.
-
     """
     return [FILES[file] for file in sorted(_needed_by(names).union(*map(_needed_with, more)))]
 
@@ -239,9 +235,7 @@ def _included(file: str) -> list[str]:
 def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
     """Return the bytes of code of the kernels `names` on a Cortex-M4, before a linker drops unused functions.
 
-    Args:
-        of_sets: Count only the files that have one function per window size and stride.
-
+    With `of_sets`, count only the files that have one function per window size and stride.
     """
     files = _needed_by(names)
     return sum(_file_bytes()[file] for file in (files.intersection(SETS) if of_sets else files) if file.endswith(".c"))

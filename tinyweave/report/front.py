@@ -1,13 +1,9 @@
-"""Report the Pareto front of RAM and time for `plan --pareto`, beside published results: its record, rows and sentences."""
+"""Report the Pareto front of RAM and time for `plan --pareto`: its record, rows and sentences."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from .. import api
 from ..api import results
@@ -19,12 +15,10 @@ from ..ops import macs
 from ..planning import Limits, Plan, Progress, Request, SpaceCache
 from ..planning.fuse.row_schedule import plan_macs
 from ..planning.kernels.cycles import cycles_to_compare
-from ..simulate.instruction_timing import milliseconds
 from .columns import clean, rounded
 from .record import Record, foreseen, head, overhead
 from .words import without_text
 
-FIGURES = Path(__file__).with_name("published.json")  # fingerprint of a network -> its published figures
 Standing = Mapping[str, Plan | CompileError]  # strategy -> its plan, or the reason why there is none
 
 
@@ -90,7 +84,6 @@ def front_record(
         "points": points,
         "by_flash": [each for each in map(point, by_flash, map(cycles_of, by_flash)) if each not in points],
         "schedules": others,
-        "published": [_at_clock(figure, device) for figure in published(model.original)],
     }
 
 
@@ -118,13 +111,6 @@ def _point(plan: Plan, limits: Limits, device: Device | None, *, constants: int,
 
 def _work(plan: Plan) -> float:
     return float(sum(plan_macs(plan)))
-
-
-def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return a published `figure` with `latency_ms`: its cycles at the device's clock, or None if one is unknown."""
-    cycles = figure["cycles"].get(device.core) if device else None
-    clock = device.clock_hz if device else None
-    return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
 
 
 def by_rows(record: Record) -> str:
@@ -186,21 +172,6 @@ def proved_lines(record: Record) -> list[str]:
     return [proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
 
 
-def published_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return rows (RAM, milliseconds or "-", tool, text) of the results that other tools published for the network."""
-    rows: list[tuple[str, ...]] = []
-    for figure in record["published"]:
-        time = figure["latency_ms"]
-        counts = [
-            f"{count / 1e6:,.1f} M {what} on a {core}"
-            for what in ("instructions", "cycles")
-            for core, count in list(figure[what].items())[:1]
-        ]
-        said = "; ".join([*counts, figure["note"], figure["source"]])
-        rows.append((f"{figure['ram']:,} B", "-" if time is None else f"{rounded(time)} ms", figure["tool"], said))
-    return rows
-
-
 def verdict_line(record: Record) -> str:
     """Return a sentence: the fastest plan that fits the limits, or how close the smallest plan comes; "" without limits."""
     points, ram, limit_ms, flash = record["points"], record["limit"], record["limit_ms"], record["limit_flash"]
@@ -221,23 +192,3 @@ def verdict_line(record: Record) -> str:
 def _missing(record: Record) -> list[str]:
     """Return the kinds of ops that have no cycle constants, so that the cycles of the Pareto-optimal plans leave them out."""
     return list(dict.fromkeys(kind for point in record["points"] for kind in point["cycles_missing"] or ()))
-
-
-def published(graph: Graph) -> list[dict[str, Any]]:
-    """Return the results that other tools published for this network, recognised by its layers; [] if there are none."""
-    return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
-
-
-def fingerprint(graph: Graph) -> str:
-    """Return a digest of the kinds, types and shapes of a graph's layers, in order; equal digests mean equal architectures."""
-    layers = [
-        (op.kind, [(graph.tensors[name].dtype, graph.tensors[name].shape) for name in (*op.inputs, *op.outputs) if name])
-        for op in graph.ops
-    ]
-    return hashlib.sha256(repr(layers).encode()).hexdigest()[:16]
-
-
-@cache
-def _figures() -> dict[str, Any]:
-    """Return the contents of published.json: fingerprint of a network -> results that other tools published for it."""
-    return dict(json.loads(FIGURES.read_text()))

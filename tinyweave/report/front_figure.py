@@ -1,7 +1,7 @@
 """Draw the Pareto front of RAM and time. In: the record of `plan --pareto`. Out: an SVG as text.
 
-The front is a staircase, plans by other strategies are squares, and published figures of other tools are dotted lines. Plans
-that are far from the front appear only in the list beside it, so that the scale suits the front.
+The front is a staircase, and plans by other strategies are squares. Plans that are far from the front appear only in the list
+beside it, so that the scale suits the front.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from html import escape
-from itertools import chain
 from typing import NamedTuple
 
 from .columns import clean, rounded
@@ -21,7 +20,7 @@ from .record import Record
 MOST_TICKS = 12
 FAR_OFF = 2.5  # a plan beyond this multiple of the front's most RAM or time is not drawn
 LINE = 18  # height of a line of text in pixels
-LIMIT, OTHER, PUBLISHED = "#c03028", "#c07020", "#808080"
+LIMIT, OTHER = "#c03028", "#c07020"
 END = WIDTH - RIGHT - NAMES
 
 
@@ -51,14 +50,13 @@ def front_svg(record: Record) -> str:
     most = FAR_OFF * max(point["arena"] for point in points)
     latest = FAR_OFF * max(map(time, points))
     near = [each for each in others if each["arena"] <= most and time(each) <= latest]
-    figures = [figure for figure in record["published"] if figure["ram"] <= most]
     ram = record["limit"] if record["limit"] and record["limit"] <= most else None
     late = record["limit_ms"] if has_ms and record["limit_ms"] and record["limit_ms"] <= latest else None
-    times, sizes = [*map(time, [*points, *near]), late], [*(each["arena"] for each in [*points, *near]), ram]
+    times = [*map(time, [*points, *near]), late]
     legend = _legend(record, has_ms)
     begin, last = (of(value for value in times if value is not None) for of in (min, max))
     edge = max((last - begin) / 30, begin / 1000)
-    largest = max(1, *(size for size in sizes if size), *(figure["ram"] for figure in figures))
+    largest = max(1, ram or 0, *(each["arena"] for each in [*points, *near]))
     panel = max(PANEL, LINE * len(legend) - HEAD // 2)
     axes = _Axes(max(begin - edge, 0), last + edge, largest, TOP + HEAD + panel)
     title = f"{escape(clean(record['model']['name']))}: what RAM costs in time{by_rows(record)}"
@@ -69,7 +67,6 @@ def front_svg(record: Record) -> str:
         f'<path d="M{LEFT} {axes.bottom}H{END}" stroke="black"/>',
         *(f'<text x="{axes.x(tick):.2f}" y="{axes.bottom + 16}" text-anchor="middle">{tick:g}</text>' for tick in _ticks(axes)),
         f'<text x="{(LEFT + END) / 2:.0f}" y="{axes.bottom + 34}" text-anchor="middle">{escape(about)}</text>',
-        *chain.from_iterable(_level(size, figures, axes) for size in dict.fromkeys(figure["ram"] for figure in figures)),
     ]
     dashed = f'stroke="{LIMIT}" stroke-dasharray="5 3"/>'
     lines += [] if ram is None else [f'<path d="M{LEFT} {axes.y(ram):.2f}H{END}" {dashed}']
@@ -110,23 +107,12 @@ def _square(name: str, x: float, y: float) -> list[str]:
     ]
 
 
-def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return a dotted line at the RAM of published results, as their times were measured on other devices."""
-    y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
-    return [
-        f'<path d="M{LEFT} {y:.2f}H{END}" stroke="{PUBLISHED}" stroke-dasharray="1 3"/>',
-        f'<text x="{END - 4}" y="{y - 4:.2f}" text-anchor="end" fill="{PUBLISHED}">{escape(clean(tools))}</text>',
-    ]
-
-
 def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
-    """Return (colour, text) per line of the legend: the Pareto front, plans by other strategies, published results."""
+    """Return (colour, text) per line of the legend: the Pareto front, then plans by other strategies."""
     points = record["points"]
     lines = [("black", _said(point, has_ms)) for point in points[:MOST_NAMED]]
     lines += [("black", f"{len(points) - MOST_NAMED} more")] if len(points) > MOST_NAMED else []
-    lines += [(OTHER, f"{each['schedule']} {_said(each, has_ms)}") for each in record["schedules"] if "arena" in each]
-    lines += [(PUBLISHED, f"{figure['ram']:,} B {clean(figure['tool'], 26)} *") for figure in record["published"]]
-    return [*lines, (PUBLISHED, "* published, not measured here")] if record["published"] else lines
+    return lines + [(OTHER, f"{each['schedule']} {_said(each, has_ms)}") for each in record["schedules"] if "arena" in each]
 
 
 def _said(entry: Record, has_ms: bool) -> str:

@@ -35,7 +35,7 @@ from .columns import (
     size,
 )
 from .explanation import explanation_lines
-from .front import by_rows, front_entries, front_lines, front_rows, published_rows, verdict_line
+from .front import by_rows, front_entries, front_lines, front_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT
 from .in_time import stream_rows, stream_title
 from .kernel_shares import fast_share_lines, kernel_lines, kernel_rows
@@ -269,7 +269,7 @@ def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> No
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Show the Pareto front: a row per plan with a bar for its arena, published results of other tools, and the verdict."""
+    """Show the Pareto front: a row per plan with a bar for its arena, and the verdict."""
     labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)
@@ -277,9 +277,6 @@ def show_front(out: Console, record: Record) -> None:
     styles = ["green" if entry["fits"] else "dim" if label else "" for label, entry in labelled]
     _show_bars(out, [f"  {line}" for line in lines], [entry["arena"] for _, entry in labelled], styles, head="bold")
     out.print()
-    if record["published"]:
-        heading(out, "the same network by other tools, published (nothing of it measured here)")
-        _show_indented(out, hanging(published_rows(record), frozenset({0, 1}), out.width - 2))
     show_lines(out, front_lines(record))
     if verdict := verdict_line(record):
         show_lines(out, [verdict], "bold green" if verdict.startswith("fits") else "bold red")

@@ -118,12 +118,8 @@ def with_constants(given: Filters, limits: tuple[int, int]) -> Filters:
     """Replace filters of extreme numbers whose output does not depend on the input by filters of zeros with the same output.
 
     Channels that training switched off have tiny scales. Biases of up to 2^30 in magnitude then decide the output, but exceed
-    the range of the fast arithmetic.
-
-    Args:
-        given: The filters of a convolution, whose sums are rounded twice.
-        limits: The smallest and the largest output, less the output's zero point.
-
+    the range of the fast arithmetic. The filters are those of a convolution, whose sums are rounded twice; `limits` are the
+    smallest and the largest output, less the output's zero point.
     """
     extreme = (np.abs(given.bias) >= MOST_HIGH // 2) | ~_in_range(-given.shift)
     if not extreme.any():
@@ -191,11 +187,7 @@ def packed_sums_fit(given: Filters) -> EachFilter:
 def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
     """Return a condition that only the filters in `met` meet, and that quotes, for a filter, its sum of largest magnitude.
 
-    Args:
-        low: The smallest sum of each filter.
-        high: The largest sum of each filter.
-        met: Whether each filter meets the condition.
-
+    `low` and `high` are the smallest and the largest sum of each filter.
     """
     return EachFilter(met, "sum of largest magnitude", np.where(-low > high, low, high))
 
@@ -228,13 +220,7 @@ def of_op(requirement: FilterRequirement, reorder: Callable[[Filters], Filters] 
 def is_copied(rows: int, cols: int, depth: int) -> bool:
     """Return whether tw_conv_2d_s8_lean_dsp copies a window to the stack before it multiplies, or reads the window in place.
 
-    The kernel copies a window if its channels are not a multiple of 4, and it has at most LEAN_COPIED bytes.
-
-    Args:
-        rows: The rows of the window.
-        cols: The columns of the window.
-        depth: The input channels.
-
+    The kernel copies a window if its `depth` input channels are not a multiple of 4, and it has at most LEAN_COPIED bytes.
     """
     run = cols * depth
     return depth % 4 != 0 and 4 * -(-rows * run // 4) <= LEAN_COPIED
@@ -244,14 +230,8 @@ def lean_stack(rows: int, cols: int, depth: int, sides: int) -> int:
     """Return an upper bound on the stack bytes that tw_conv_2d_s8_lean_dsp needs for a window that it reads in place.
 
     The stack holds a list of the window's parts (runs of bytes). It also holds copies of two kinds of quads: those that are
-    partly padding, and those made of the incomplete quads at the ends of rows.
-
-    Args:
-        rows: The rows of the window.
-        cols: The columns of the window.
-        depth: The input channels.
-        sides: How many sides, left and right, of the window may reach into the padding at once.
-
+    partly padding, and those made of the incomplete quads at the ends of rows. `sides` is how many sides, left and right, of
+    the window may reach into the padding at once.
     """
     run = cols * depth
     has_rest, rests = run % 4 > 0, 4 * -(-rows * (run % 4) // 4)
@@ -260,14 +240,7 @@ def lean_stack(rows: int, cols: int, depth: int, sides: int) -> int:
 
 
 def fits_lean(rows: int, depth: int, across: ConvolutionAxis) -> bool:
-    """Return whether tw_conv_2d_s8_lean_dsp has stack for all windows of a convolution.
-
-    Args:
-        rows: The rows of a window.
-        depth: The input channels.
-        across: The sizes of the convolution along a row.
-
-    """
+    """Return whether tw_conv_2d_s8_lean_dsp has stack for all windows of a convolution; `across`: its sizes along a row."""
     size, steps, cols, stride, pad = across
     sides = max((left < 0) + (left + cols > size) for left in range(-pad, steps * stride - pad, stride))
     return is_copied(rows, cols, depth) or lean_stack(rows, cols, depth, sides) <= LEAN_PARTS * PART_BYTES
@@ -347,12 +320,7 @@ def four_at_a_time(weights: NDArray[np.int8]) -> Words:
 
 
 def in_words(weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return the weights of a recurrent layer as [gate][byte], each gate padded with zeros to whole words.
-
-    Args:
-        weights: int8 weights. The first axis has one entry per gate.
-
-    """
+    """Return int8 weights of a recurrent layer, [gate][...], as [gate][byte], each gate padded with zeros to whole words."""
     flat = weights.reshape(len(weights), -1)
     return np.ascontiguousarray(np.pad(flat, ((0, 0), (0, -flat.shape[1] % 4))))
 
@@ -469,17 +437,10 @@ def copying_scratch(graph: Graph, op: Op) -> int:
 
 
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
-    """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes.
+    """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes, for a window of `depth` input channels.
 
-    It holds two windows of 16-bit values, the incomplete quads (groups of up to three inputs) at the ends of their rows, and a
-    row with padding if pixels are not whole words.
-
-    Args:
-        rows: The rows of a window.
-        cols: The columns of a window.
-        depth: The input channels.
-        padded: Whether some window reaches into the padding.
-
+    It holds two windows of 16-bit values, the incomplete quads (groups of up to three inputs) at the ends of their rows, and
+    a row with padding if pixels are not whole words and some window is `padded`: it reaches into the padding.
     """
     run = cols * depth
     left = -(-rows * (run % 4) // 4)
@@ -501,13 +462,9 @@ def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
 
 
 def by_rows(given: Filters, rows: int) -> Filters:
-    """Reorder the weights of each filter as tw_conv_pairs.h reads inputs.
+    """Reorder the weights of each filter, which has `rows` rows, as tw_conv_pairs.h reads inputs.
 
     First come the whole quads (four neighbouring inputs) of each row of the window, then the incomplete quads of all rows.
-
-    Args:
-        rows: The rows of a window.
-
     """
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
@@ -524,12 +481,6 @@ def lean_words(given: Filters, rows: int, cols: int, depth: int) -> Words:
     """Return the weight stream of tw_conv_2d_s8_lean_dsp.
 
     If windows are read in place, weights have the order of `by_rows`. If windows are copied, they keep their order.
-
-    Args:
-        rows: The rows of a window.
-        cols: The columns of a window.
-        depth: The input channels.
-
     """
     return stream(given if is_copied(rows, cols, depth) else by_rows(given, rows))
 
@@ -623,9 +574,6 @@ def rescales(given: Filters, period: int) -> Numbers:
 def joined(groups: int, *parts: Numbers) -> Words:
     """Concatenate the words of each group of filters to one row per group, modulo 2^32.
 
-    Args:
-        groups: The number of groups.
-        parts: Arrays that are divided evenly among the groups, in the order in which a row holds them.
-
+    Each of `parts` is divided evenly among the groups; a row holds its shares in the order of the parts.
     """
     return (np.concatenate([part.reshape(groups, -1) for part in parts], axis=1) & WORD).astype(np.uint32)

@@ -86,11 +86,7 @@ THREE_BY_THREE = (window_is_3x3, *LINES)
 def _words(count: int, width: int, stride: int) -> int:
     """Return how many words of a line (16-bit copy of an input row) hold the inputs of `count` outputs, two columns per word.
 
-    Args:
-        count: The outputs; they are rounded up to a multiple of four.
-        width: The columns of the window.
-        stride: The horizontal stride.
-
+    `count` is rounded up to a multiple of four.
     """
     return ((-(-count // AT_ONCE) * AT_ONCE - 1) * stride + taps(width) + 1) // 2
 
@@ -100,12 +96,6 @@ def block(columns: int, width: int, stride: int) -> int:
 
     The number of blocks is the smallest for which a block fits into a line of LINE_WORDS words. The columns are evenly
     distributed over the blocks, rounded up to multiples of four columns, or of two columns for windows of three columns.
-
-    Args:
-        columns: The output columns of a row.
-        width: The columns of a window.
-        stride: The horizontal stride.
-
     """
     most = next(n for n in range(2 * LINE_WORDS, 0, -AT_ONCE) if _words(n, width, stride) <= LINE_WORDS)
     even, at_once = -(-columns // -(-columns // most)), AT_ONCE if taps(width) > ITS_OWN[0] else AT_ONCE // 2
@@ -148,14 +138,8 @@ def scratch(graph: Graph, op: Op) -> int:
 def scratch_of(kernel: tuple[int, int], stride: tuple[int, int], columns: int, rows: int) -> int:
     """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes: four lines per input row of a strip.
 
-    A line is a row of one channel as 16-bit values. Of the last line, only the words that are read are counted.
-
-    Args:
-        kernel: Rows and columns of the window.
-        stride: Vertical and horizontal stride.
-        columns: The output columns computed at a time.
-        rows: The output rows computed at a time.
-
+    A line is a row of one channel as 16-bit values. Of the last line, only the words that are read are counted. `columns` and
+    `rows` are those of the output that are computed at a time.
     """
     lines = (rows - 1) * stride[0] + kernel[0]
     return 4 * ((lines * PLANES - 1) * LINE_WORDS + _words(columns, kernel[1], stride[1]))
@@ -171,14 +155,9 @@ def function(rows: int, width: int, stride: int) -> str:
 
 
 def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
-    """Return the weight stream of tw_line.h, one row per channel.
+    """Return the weight stream of tw_line.h, one row per channel, for a window of `rows` rows and a horizontal stride.
 
     A row has the bias, the weights and the rescaling factors, as words in the order in which the kernel reads them.
-
-    Args:
-        rows: The rows of the window.
-        stride: The horizontal stride.
-
     """
     count = len(given.bias)
     weights = 2 * given.weights.reshape(count, rows, -1)
@@ -216,12 +195,7 @@ def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
 def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.Words:
     """Return the weight stream of tw_line.h with zeros in place of outliers, followed by the table of outliers.
 
-    An outlier is a filter that fails a requirement of the fast arithmetic.
-
-    Args:
-        rows: The rows of the window.
-        across: The horizontal stride.
-
+    An outlier is a filter that fails a requirement of the fast arithmetic. `across` is the horizontal stride.
     """
     return dense.followed_by_outliers(given, dense.RESCALES_EXACTLY, lambda regular: stream(regular, rows, across), range(4))
 

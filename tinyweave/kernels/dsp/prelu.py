@@ -68,14 +68,8 @@ def lines(given: Prelu) -> Lines | None:
 def _lines(x: Numbers, slopes: Numbers, rescale: Rescale, zero: int, shift: int) -> Numbers | None:
     """Return an array with a row (factor, constant) per slope, or None if a slope has no exact factor and constant.
 
-    Each output limits the product of its input and the factor, and so the factor, from both sides.
-
-    Args:
-        x: Inputs less their zero point, all positive or all negative.
-        rescale: The rescaling of products of inputs and slopes.
-        zero: The zero point of the output.
-        shift: The fractional bits of the factors.
-
+    Each output limits the product of its input and the factor, and so the factor, from both sides. The inputs `x`, less their
+    zero point, are all positive or all negative; `shift` is the number of fractional bits of the factors.
     """
     outputs = np.clip(requantize(x * slopes[:, None], *rescale) + zero, -128, 127)
     # products are first rounded to -rescale.shift bits: half a step of these moves the threshold towards 0

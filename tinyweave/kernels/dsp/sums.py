@@ -55,15 +55,9 @@ def sum_of(graph: Graph, op: Op) -> Sum:
 def line(given: Sum) -> LinearSum | None:
     """Search for a linear function that gives the same outputs as a quantised add or sub for all pairs of int8 operands.
 
-    TFLite rounds after rescaling each operand, and again after rescaling their sum, so the op itself is not linear. The outputs
-    are compared after the clamp of the fused activation.
-
-    Args:
-        given: The rescale factors, zero points and clamp of the add or sub.
-
-    Returns:
-        The factors and the constant of the linear function, or None if the search finds none.
-
+    TFLite rounds after rescaling each operand, and again after rescaling their sum, so the op itself is not linear. The
+    outputs are compared after the clamp of the fused activation. Return the factors and the constant of the function, or None
+    if the search finds none.
     """
     (low, high), (a_zero, b_zero, zero) = given.clamp, given.zeros
     a, b = requantize((INPUTS - a_zero) << LEFT_SHIFT, *given.a), requantize((INPUTS - b_zero) << LEFT_SHIFT, *given.b)

@@ -81,16 +81,8 @@ def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_ins
     """Count how often tw_depthwise_lean_dsp.h computes the addresses of window taps in a row of outputs.
 
     The addresses are computed once for all successive pairs of outputs whose windows are inside the map, once for each other
-    pair, and once for a single last output.
-
-    Args:
-        size: The input columns.
-        out_size: The output columns.
-        kernel: The columns of the window.
-        stride: The horizontal stride.
-        pad: The columns of padding to the left.
-        is_inside: Whether all rows of the windows are inside the map.
-
+    pair, and once for a single last output. Sizes are those along the row; `is_inside` says whether all rows of the windows
+    are inside the map.
     """
     count, at = 0, 0
     while at < out_size:

@@ -1,8 +1,8 @@
 /* tw_fully_connected_mve.h - int8 dense layer with the Arm MVE extension: one input row times four filters.
  *
  * Layers: fully_connected with int8 weights; all shifts at most -2.
- * Weights: as the portable kernel, [filter][input]. Each bias has the input's zero point times the sum of the filter's weights,
- * less their zero point, subtracted, so in_zero is 0.
+ * Weights: as the portable kernel, [filter][input]. Each bias has the input's zero point times the sum of the filter's weights
+ * subtracted, so in_zero is 0.
  * Cost: 10 instructions per 64 MACs. Fitted (layer_cycles.json): 0.14 instructions per MAC on a Cortex-M55.
  */
 #ifndef TW_FULLY_CONNECTED_MVE_H
@@ -18,11 +18,5 @@ void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_
 
 /* The _rows form of tw_fully_connected.h. */
 void tw_fully_connected_s8_mve_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
-
-/* The three forms of the kernel for weights with a zero point. Cost: 3 more instructions per sixteen inputs of a row. */
-void tw_fully_connected_s8_offset_mve(const tw_fully_connected_offset *p, const void *in, void *out);
-void tw_fully_connected_s8_offset_mve_part(const tw_fully_connected_offset *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_offset_mve_rows(const tw_fully_connected_offset *p, tw_view in, void *out, tw_range range,
-                                           int32_t *sums);
 
 #endif

@@ -19,7 +19,6 @@ from ..requirements import (
     depth_multiplier_is_1,
     dilation_is_1,
     has_one_group,
-    weights_have_a_zero_point,
     weights_have_no_zero_point,
 )
 
@@ -67,7 +66,6 @@ def products_add_in_16_bits(given: dense.Filters) -> EachFilter:
 DENSE = (has_one_group, dilation_is_1, weights_have_no_zero_point, shifts_round_exactly)
 TAPS = (depth_multiplier_is_1, weights_have_no_zero_point, dense.of_op(products_add_in_16_bits), shifts_round_exactly)
 FULLY_CONNECTED = (weights_have_no_zero_point, dense.of_op(dense.shifts_round_once))
-FULLY_CONNECTED_OFFSET = (weights_have_a_zero_point, dense.of_op(dense.shifts_round_once))
 
 
 def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
@@ -78,11 +76,7 @@ def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
 def less_zero(bias: dense.Numbers | int, weights: NDArray[np.int8], zero: int) -> NDArray[np.int32]:
     """Subtract the zero point of the inputs times the sum of each filter's weights from the biases, modulo 2^32.
 
-    Args:
-        bias: int64 biases, one per filter, or 0.
-        weights: int8 weights. The last axis is the inputs of a filter.
-        zero: The zero point of the inputs.
-
+    `bias` has an int64 per filter, or is 0. The last axis of `weights` is the inputs of a filter.
     """
     return wrapped(np.asarray(bias - zero * weights.sum(axis=-1, dtype=np.int64)))
 
@@ -93,14 +87,7 @@ def scratch(graph: Graph, op: Op) -> int:
 
 
 def scratch_of(rows: int, cols: int, depth: int) -> int:
-    """Return the scratch memory of tw_conv_2d_s8_mve, in bytes: the windows copied at a time, each rounded up to whole vectors.
-
-    Args:
-        rows: The rows of a window.
-        cols: The columns of a window.
-        depth: The input channels.
-
-    """
+    """Return the scratch memory of tw_conv_2d_s8_mve, in bytes: the windows copied at a time, each in whole vectors."""
     return windows_at_once(rows, cols, depth) * up(rows * cols * depth)
 
 

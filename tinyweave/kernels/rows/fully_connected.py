@@ -53,13 +53,6 @@ ROWS: tuple[Variant, ...] = (
         isa="mve",
         applies=mve.FULLY_CONNECTED,
     ),
-    by_map_rows(
-        "tw_fully_connected_s8_offset_mve",
-        params="tw_fully_connected_offset",
-        isa="mve",
-        applies=mve.FULLY_CONNECTED_OFFSET,
-        timed_as="tw_fully_connected_s8_mve",
-    ),
     by_eights(
         "tw_fully_connected_s8_w4_dsp",
         isa="dsp",

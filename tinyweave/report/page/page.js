@@ -256,21 +256,17 @@ function frontFigure(entry) {
   const isMs = [...front.points, ...others].every((point) => known(point.latency_ms_at_least));
   const time = (point) => (isMs ? point.latency_ms_at_least : point.slowdown);
   const near = others.filter((each) => time(each) <= 2.5 * Math.max(...front.points.map(time)) && each.arena <= 2.5 * Math.max(...front.points.map((point) => point.arena)));
-  const published = front.published.filter((each) => each.ram <= 2.5 * Math.max(...front.points.map((point) => point.arena)));
   const said = (point) => `${isMs ? `${rounded(time(point))} ms` : `${time(point).toFixed(2)} x`}, ${bytes(point.arena)}${point.mac_overhead > 1.005 ? `, MACs x ${point.mac_overhead.toFixed(2)}` : ""}, ${bytes(point.constants)} of constants`;
   const draw = (width) => {
     const right = width - 12, tall = 300, bottom = tall + 14, times = [...front.points, ...near].map(time);
     const begin = Math.min(...times), span = Math.max(...times) - begin || begin || 1, edge = span / 25;
     const x = (at) => LEFT + ((at - begin + edge) / (span + 2 * edge)) * (right - LEFT);
-    const largest = Math.max(...front.points.map((point) => point.arena), ...near.map((each) => each.arena), ...published.map((each) => each.ram));
+    const largest = Math.max(...front.points.map((point) => point.arena), ...near.map((each) => each.arena));
     const y = (at) => bottom - (tall * at) / largest;
     const path = front.points.map((point, index) => (index ? `H${x(time(point))}V${y(point.arena)}` : `M${x(time(point))} ${y(point.arena)}`)).join("");
     const lines = [...grid(largest, y, right), s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` })];
     if (front.limit && front.limit <= largest) lines.push(s("path", { class: "limit", d: `M${LEFT} ${y(front.limit)}H${right}` }));
     if (isMs && front.limit_ms && x(front.limit_ms) <= right) lines.push(s("path", { class: "limit", d: `M${x(front.limit_ms)} ${bottom}V8` }));
-    for (const each of published) {
-      lines.push(s("path", { class: "published", d: `M${LEFT} ${y(each.ram)}H${right}` }), text(right, y(each.ram) - 4, `${each.tool} (published)`, { class: "faint", "text-anchor": "end" }));
-    }
     for (const at of ticks(begin, begin + span, Math.max(2, Math.floor(width / 110)))) {
       lines.push(text(x(at), bottom + 15, `${Number(at.toPrecision(6))}`, { class: "faint", "text-anchor": "middle" }));
     }
