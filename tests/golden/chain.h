@@ -15,15 +15,15 @@
  *         if (chain_init(&memory) != 0) {
  *             return 1;
  *         }
- *         int8_t *const input_0 = chain_input(&memory, 0);
  *         for (int32_t i = 0; i < CHAIN_INPUT_0_ELEMENTS; ++i) {
- *             input_0[i] = chain_quantize_input_0(0.5f); // replace with your value
+ *             const float value = 0.5f; // replace with your value, or write an array at once
+ *             (void)chain_write_input(&memory, 0, i, &value, 1);
  *         }
  *         if (chain_invoke(&memory, NULL) != 0) {
  *             return 1;
  *         }
- *         const int8_t *const output_0 = chain_output(&memory, 0);
- *         const float first = chain_dequantize_output_0(output_0[0]);
+ *         float first;
+ *         (void)chain_read_output(&memory, 0, 0, &first, 1);
  *         (void)first; // the first of CHAIN_OUTPUT_0_ELEMENTS values
  *         return 0;
  *     }
@@ -151,6 +151,45 @@ static inline float chain_dequantize_output_0(int8_t q)
 static inline int32_t chain_dequantize_output_0_q16(int8_t q)
 {
     return chain_rescale(q - CHAIN_OUTPUT_0_ZERO_POINT, 1073741824, 9);
+}
+
+/* Quantise floats into elements [first, first + count) of an input before invoke, or dequantise those of an output after
+ * invoke. Return 0. Return -1 and convert nothing if an element is missing, the input or output is streamed row by row, or
+ * no function above converts it. Rows that are streamed are converted element by element, with the functions above. */
+static inline int chain_write_input(const chain_memory *memory, int32_t index, int32_t first, const float *values, int32_t count)
+{
+    switch (index) {
+    case 0: {
+        if (first < 0 || count < 0 || first > CHAIN_INPUT_0_ELEMENTS - count) {
+            return -1;
+        }
+        int8_t *const input = CHAIN_AS(int8_t *, chain_input(memory, 0));
+        for (int32_t i = 0; i < count; ++i) {
+            input[first + i] = chain_quantize_input_0(values[i]);
+        }
+        return 0;
+    }
+    default:
+        return -1;
+    }
+}
+
+static inline int chain_read_output(const chain_memory *memory, int32_t index, int32_t first, float *values, int32_t count)
+{
+    switch (index) {
+    case 0: {
+        if (first < 0 || count < 0 || first > CHAIN_OUTPUT_0_ELEMENTS - count) {
+            return -1;
+        }
+        const int8_t *const output = CHAIN_AS(const int8_t *, chain_output(memory, 0));
+        for (int32_t i = 0; i < count; ++i) {
+            values[i] = chain_dequantize_output_0(output[first + i]);
+        }
+        return 0;
+    }
+    default:
+        return -1;
+    }
 }
 
 #undef CHAIN_AS
