@@ -67,7 +67,7 @@ def shown(cycles: Cycles | None, device: Device) -> str:
 @cache
 def ours(path: Path, device: Device) -> tuple[Cycles | None, Cycles | None]:
     """Return the cycles of tinyweave's C with the fastest plan, and of these the cycles of reads of Flash beside the chip."""
-    model = api.load(path)
+    model = api.load(path, io="model")
     plan = api.make_plan(model, api.Request(objective="speed", limits=api.limits_of(device), core=device.core))
     profile = api.profile_plan(model, plan, device.core, lcg_samples(model.graph, 1)[0], device=device, by_step=False)
     return profile.cycles, profile.reading.cycles if profile.reading else None
@@ -76,7 +76,7 @@ def ours(path: Path, device: Device) -> tuple[Cycles | None, Cycles | None]:
 @cache
 def of_library(path: Path, device: Device, library: Path, include: tuple[Path, ...]) -> Cycles:
     """Return the cycles of one call of the library per layer, with the caches of the board, empty at each call."""
-    graph, total = shared_graph(api.load(path)), Cycles(0, 0, 0)
+    graph, total = shared_graph(api.load(path, io="model")), Cycles(0, 0, 0)
     for op in computing(graph):
         alone = only(graph, op)
         if has_function(alone):

@@ -65,7 +65,7 @@ def main() -> int:
     missed = 0
     for row in MEASURED:
         board = find(row.board)
-        model = api.load(options.models / f"{row.model}.tflite")
+        model = api.load(options.models / f"{row.model}.tflite", io="model")
         plan = api.plan(model, board.core, optimize="speed")
         profile = api.profile_plan(model, plan, board.core, lcg_samples(model.graph, 1)[0], device=board)
         assert board.clock_hz is not None and profile.cycles is not None

@@ -114,7 +114,7 @@ def measure(path: Path, cores: list[str], samples: int) -> dict:
             made = api.plan(model, core)
             plans.setdefault(str((made.stages, made.variants)), (made, []))[1].append(core)
         row |= {"macs": macs_original(model.original), "executed": macs(model.graph), "verdict": "equal"}
-        cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else samples)
+        cases = lcg_samples(model.outside, 1 if row["macs"] > BIG_MACS else samples)
         for plan, same in plans.values():
             result = api.verify_plan(model, plan, api.ProofOptions(cases, count=len(cases)), core=same)
             row["reference"] = result.reference

@@ -112,7 +112,7 @@ def measure(model: api.Model, core: str, optimize: str, sample: Sequence[np.ndar
 
 def layers(path: Path, core: str, optimize: str, library: Path, include: Sequence[Path]) -> Iterator[Row]:
     """Yield each layer of a model that computes; if the library has a function for it, compiled and measured by itself."""
-    model = api.load(path)
+    model = api.load(path, io="model")
     graph = shared_graph(model)
     for op in computing(graph):
         weights = [t.name for t in map(graph.tensors.get, op.inputs) if t and t.data is not None and len(t.shape) > 1]

@@ -63,7 +63,7 @@ COLUMNS = (
 def rows(path: Path, optimize: str, cores: Sequence[str]) -> list[list[object]]:
     """A row for each of the cores that can be emulated here."""
     model = api.load(path)
-    sample = lcg_samples(model.graph, 1)
+    sample = lcg_samples(model.outside, 1)
     macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
     portable = sum(api.plan(model, optimize="size").arena.values())
     found: list[list[object]] = []

@@ -180,7 +180,7 @@ class Costs:
 
 def model_of(graph: Graph) -> Model:
     """Return a graph as a Model with int8 inputs and outputs, as if it had been imported from a file; passes are applied."""
-    passed, tensors = run_passes(graph, float_io=False)
+    passed, tensors = run_passes(graph, io="int8")
     return Model(NAME, passed, graph, tensors, Path(f"{NAME}.tflite"), to_tflite(graph), "int8")
 
 

@@ -76,7 +76,7 @@ def accepted(graph: Graph) -> bytes | None:
     """Return the file of a graph that is accepted, None for another one."""
     try:
         file = to_tflite(verify(graph))
-        imported, _ = run_passes(from_tflite(file, "network"), float_io=True)
+        imported, _ = run_passes(from_tflite(file, "network"), io="model")
         return None if without_kernel(imported) else file
     except CompileError:
         return None
@@ -84,7 +84,7 @@ def accepted(graph: Graph) -> bytes | None:
 
 def outcome(file: bytes) -> str:
     """Return how LiteRT does on a file: equal to numpy (floats: nearly), different, or refused and why."""
-    graph, _ = run_passes(from_tflite(file, "network"), float_io=True)
+    graph, _ = run_passes(from_tflite(file, "network"), io="model")
     samples = compare.samples(graph, 4, 1)
     try:
         runs = litert.run(file, samples)

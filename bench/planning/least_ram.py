@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 def row(path: Path, device: Device, overhead: float | None) -> Row:
     """Plan a model four times; raise CompileError if it cannot be compiled."""
-    model, board = api.load(path), api.device_limits(device)
+    model, board = api.load(path, io="model"), api.device_limits(device)
     known: dict[Any, Any] = {}  # what these plans share
 
     def costs(objective: api.Objective, limits: Limits = board, **changes: Any) -> tuple[int, float, float]:

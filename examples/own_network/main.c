@@ -13,11 +13,7 @@ int main(void)
         return 1;
     }
     while (fread(image, sizeof image, 1, stdin) == 1) {
-        int8_t *const input = net_input(&memory, 0);
-        for (int i = 0; i < NET_INPUT_0_ELEMENTS; i++) {
-            input[i] = net_quantize_input_0(image[i]);
-        }
-        if (net_invoke(&memory, NULL) != 0) {
+        if (net_write_input(&memory, 0, 0, image, NET_INPUT_0_ELEMENTS) != 0 || net_invoke(&memory, NULL) != 0) {
             return 1;
         }
         const int8_t *const scores = net_output(&memory, 0);

@@ -157,16 +157,16 @@ def test_layers_of_unknown_cycles_are_named_and_others_estimated(capsys, tmp_pat
     known = json.loads(layer_cycles.CONSTANTS.read_text())
     less = {core: {name: by for name, by in of.items() if "quantize_" not in name} for core, of in known.items()}
     monkeypatch.setattr(layer_cycles, "_constants", lambda: less)
-    assert run("plan", path, "--device", "cortex-m4", "--json") == 0
+    assert run("plan", path, "--io", "model", "--device", "cortex-m4", "--json") == 0
     found = json.loads(capsys.readouterr().out)["plan"]
     assert found["cycles"] is None and found["latency_ms"] is None and found["cycles_at_least"] > 0
     assert found["cycles_missing"] == ["quantize", "dequantize"]
-    assert run("plan", path, "--io", "int8", "--device", "cortex-m4", "--json") == 0
+    assert run("plan", path, "--device", "cortex-m4", "--json") == 0
     whole = json.loads(capsys.readouterr().out)["plan"]
     assert whole["cycles"] == whole["cycles_at_least"] and whole["cycles_missing"] == []
-    assert run("plan", path, "--device", "cortex-m4") == 0
+    assert run("plan", path, "--io", "model", "--device", "cortex-m4") == 0
     assert "without quantize and dequantize" in " ".join(capsys.readouterr().out.split())
-    assert run("plan", path, "--device", "stm32f412", "--pareto") == 0
+    assert run("plan", path, "--io", "model", "--device", "stm32f412", "--pareto") == 0
     printed = capsys.readouterr().out
     assert "at least ms" in printed and "without quantize and dequantize" in " ".join(printed.split())
 

@@ -161,7 +161,7 @@ def test_a_dense_layer_on_a_map_of_8192_bytes_needs_few_bytes(
     objective: Objective, streamed: bool, core: str, tmp_path: Path
 ) -> None:
     """The limit does not count the sums, 4 bytes per output, nor an input that is not streamed."""
-    graph, _ = run_passes(image_head(), float_io=False)
+    graph, _ = run_passes(image_head(), io="int8")
     made = plan(graph, Request(objective=objective, core=core, stream_inputs=streamed))
     assert graph.tensors["map"].bytes == 8192
     assert sum(made.arena.values()) <= 1500 + 40 + (0 if streamed else graph.tensors["image"].bytes)
@@ -173,7 +173,7 @@ def test_a_dense_layer_on_a_map_of_8192_bytes_needs_few_bytes(
 @pytest.mark.parametrize(("axis", "most"), [(1, 3_500), (2, 1_500)], ids=["over rows", "over columns"])
 def test_a_dense_layer_after_a_mean_over_one_axis_keeps_no_map(axis: int, most: int, core: str, tmp_path: Path) -> None:
     """A mean over the rows has 4 bytes of sums for each of 512 outputs; the map has 8,192 bytes."""
-    graph, _ = run_passes(image_head(axis), float_io=False)
+    graph, _ = run_passes(image_head(axis), io="int8")
     made = plan(graph, Request(objective="size", core=core, stream_inputs=True))
     assert sum(made.arena.values()) <= most
     assert "_rows(" in same_bytes(made, tmp_path, core, 4)

@@ -30,7 +30,7 @@ def with_cores(seeds: range, *cores: str) -> list[Any]:
 def trials(seed: int) -> list[Trial]:
     """Return at most four points of the front of a network of this seed."""
     rng = random.Random(seed)
-    graph, _ = run_passes(random_attention(seed), float_io=False)
+    graph, _ = run_passes(random_attention(seed), io="int8")
     points = front(graph, Request(core=rng.choice(CORES), stream_outputs=False))
     return [Trial(seed, f"net_{seed}_{number}", each, is_exact=True) for number, each in enumerate(points[:4])]
 

@@ -15,15 +15,15 @@
  *         if (residual_init(&memory) != 0) {
  *             return 1;
  *         }
- *         int8_t *const input_0 = residual_input(&memory, 0);
  *         for (int32_t i = 0; i < RESIDUAL_INPUT_0_ELEMENTS; ++i) {
- *             input_0[i] = residual_quantize_input_0(0.5f); // replace with your value
+ *             const float value = 0.5f; // replace with your value, or write an array at once
+ *             (void)residual_write_input(&memory, 0, i, &value, 1);
  *         }
  *         if (residual_invoke(&memory, NULL) != 0) {
  *             return 1;
  *         }
- *         const int8_t *const output_0 = residual_output(&memory, 0);
- *         const float first = residual_dequantize_output_0(output_0[0]);
+ *         float first;
+ *         (void)residual_read_output(&memory, 0, 0, &first, 1);
  *         (void)first; // the first of RESIDUAL_OUTPUT_0_ELEMENTS values
  *         return 0;
  *     }
@@ -179,6 +179,55 @@ static inline float residual_dequantize_output_1(int8_t q)
 static inline int32_t residual_dequantize_output_1_q16(int8_t q)
 {
     return residual_rescale(q - RESIDUAL_OUTPUT_1_ZERO_POINT, 1374389504, 13);
+}
+
+/* Quantise floats into elements [first, first + count) of an input before invoke, or dequantise those of an output after
+ * invoke. Return 0. Return -1 and convert nothing if an element is missing, the input or output is streamed row by row, or
+ * no function above converts it. Rows that are streamed are converted element by element, with the functions above. */
+static inline int residual_write_input(const residual_memory *memory, int32_t index, int32_t first, const float *values, int32_t count)
+{
+    switch (index) {
+    case 0: {
+        if (first < 0 || count < 0 || first > RESIDUAL_INPUT_0_ELEMENTS - count) {
+            return -1;
+        }
+        int8_t *const input = RESIDUAL_AS(int8_t *, residual_input(memory, 0));
+        for (int32_t i = 0; i < count; ++i) {
+            input[first + i] = residual_quantize_input_0(values[i]);
+        }
+        return 0;
+    }
+    default:
+        return -1;
+    }
+}
+
+static inline int residual_read_output(const residual_memory *memory, int32_t index, int32_t first, float *values, int32_t count)
+{
+    switch (index) {
+    case 0: {
+        if (first < 0 || count < 0 || first > RESIDUAL_OUTPUT_0_ELEMENTS - count) {
+            return -1;
+        }
+        const int8_t *const output = RESIDUAL_AS(const int8_t *, residual_output(memory, 0));
+        for (int32_t i = 0; i < count; ++i) {
+            values[i] = residual_dequantize_output_0(output[first + i]);
+        }
+        return 0;
+    }
+    case 1: {
+        if (first < 0 || count < 0 || first > RESIDUAL_OUTPUT_1_ELEMENTS - count) {
+            return -1;
+        }
+        const int8_t *const output = RESIDUAL_AS(const int8_t *, residual_output(memory, 1));
+        for (int32_t i = 0; i < count; ++i) {
+            values[i] = residual_dequantize_output_1(output[first + i]);
+        }
+        return 0;
+    }
+    default:
+        return -1;
+    }
 }
 
 #undef RESIDUAL_AS

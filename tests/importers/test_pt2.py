@@ -441,7 +441,7 @@ def test_an_int8_input_of_pytorch_is_read_with_its_scale(dtype: str) -> None:
     example = torch.from_numpy(given)
     graph = from_module(module, example, "net")
     assert graph.tensors[graph.inputs[0]].dtype == dtype
-    inner, _ = run_passes(graph, float_io=False)
+    inner, _ = run_passes(graph, io="int8")
     assert [op.kind for op in inner.ops] == ["max_pool_2d"]
     assert steps_apart(inner, given, module(example).numpy()).max() == 0
     assert diff(from_pt2(saved(module, example), "net"), graph) == []

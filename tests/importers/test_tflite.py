@@ -481,7 +481,7 @@ def test_a_name_as_long_as_the_file_is_shortened() -> None:
     )
     file = to_tflite(replace(graph, tensors=tensors, ops=ops))
     with pytest.raises(CompileError, match="features") as error:
-        run_passes(from_tflite(file, "net"), float_io=True)
+        run_passes(from_tflite(file, "net"), io="model")
     assert len(str(error.value)) < 500 and str(error.value).isprintable()
 
 
@@ -491,7 +491,7 @@ def test_a_shape_of_floats_is_refused(value: float) -> None:
     shape = Tensor("extents", (2,), "float32", None, np.array([1, value], np.float32), "constant")
     file = to_tflite(replace(graph, tensors=graph.tensors | {"extents": shape}))
     with pytest.raises(CompileError, match=r"reshape_1.*must be int32 or int64"):
-        run_passes(from_tflite(file, "net"), float_io=True)
+        run_passes(from_tflite(file, "net"), io="model")
 
 
 def test_a_file_without_a_subgraph_is_refused() -> None:

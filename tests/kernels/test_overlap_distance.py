@@ -203,7 +203,7 @@ def dense_uint8(rng: np.random.Generator, sizes: Sequence[int]) -> Graph:
 
 def test_uint8_layers_that_overwrite_their_inputs_give_the_reference_bytes(tmp_path: Path) -> None:
     """Kernels for weights with a zero point write each output before they read the inputs of the next."""
-    graph, _ = run_passes(dense_uint8(np.random.default_rng(0), (16, 12, 8, 12)), float_io=True)
+    graph, _ = run_passes(dense_uint8(np.random.default_rng(0), (16, 12, 8, 12)), io="model")
     made = plan(graph)
     assert made.variants.count("tw_fully_connected_s8_offset") == 3
     steps = [(op.inputs[0], op.outputs[0]) for op in graph.ops if op.kind == "fully_connected"]

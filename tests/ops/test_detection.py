@@ -67,7 +67,7 @@ def test_passes_let_the_op_read_int8(form: object) -> None:
     for case in CASES:
         if (form is in_floats) != (case.graph.tensors["anchors"].dtype == "float32"):
             continue
-        graph, _ = run_passes(from_tflite(to_tflite(form(case)), "detector"), float_io=False)
+        graph, _ = run_passes(from_tflite(to_tflite(form(case)), "detector"), io="int8")
         (op,) = graph.ops
         assert op.kind == "detection_postprocess" and [x.dtype for x in (graph.input(op), graph.input(op, 1))] == ["int8"] * 2
         assert [tensor.shape for tensor in graph.outputs_of(op)] == ops.SPECS[op.kind].infer(graph, op)

@@ -63,7 +63,7 @@ def test_the_image_of_a_function_is_the_interval_of_its_results(kind: str) -> No
 
 
 def test_the_planner_refuses_a_float32_graph_and_advises_to_quantise() -> None:
-    graph, _ = run_passes(float_case(next(cases("conv_2d"))).graph, float_io=True)
+    graph, _ = run_passes(float_case(next(cases("conv_2d"))).graph, io="model")
     with pytest.raises(CompileError, match=r"no kernel runs it on float32 -> float32; .*; quantise the model to int8 first"):
         plan(graph)
 

@@ -200,7 +200,7 @@ def test_a_row_says_what_litert_and_tinyweave_do(kind: str, row: Difference, lit
     theirs = [run.outputs for run in litert.run(file, samples)]
     if row.ours == "refuse":
         with pytest.raises(CompileError):
-            ops.check(run_passes(from_tflite(file, "network"), float_io=True)[0])
+            ops.check(run_passes(from_tflite(file, "network"), io="model")[0])
         wanted = [in_reals(graph, sample) for sample in samples]
         if "tanh" in row.form:
             wanted = [[np.tanh(each) for each in reals] for reals in wanted]
@@ -208,7 +208,7 @@ def test_a_row_says_what_litert_and_tinyweave_do(kind: str, row: Difference, lit
         assert not meant or ("pot_scale" in row.form and not same(computed(graph, samples), theirs))
         return
     imported = from_tflite(file, "network")
-    ours = list(computed(run_passes(imported, float_io=True)[0], samples))
+    ours = list(computed(run_passes(imported, io="model")[0], samples))
     if row.ours == "follow":
         assert same(ours, theirs) and difference(imported, imported.ops[0]) is None
         assert not all(is_meant(graph, in_reals(graph, sample), outputs) for sample, outputs in zip(samples, ours, strict=True))

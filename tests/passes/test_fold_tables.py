@@ -122,5 +122,5 @@ def test_the_passes_fold_what_earlier_passes_leave() -> None:
     total = Op("sum", "add", ("x", "x"), ("t0",), {"activation": "none"})
     like = int8("t0", 1, 4, 5, 3), int8("t1", 1, 4, 5, 3)
     before = row(total, op(1, "relu"), op(2, "sin"), op(3, "sqrt"), tensors=like)
-    after, _ = run_passes(before, float_io=False)
+    after, _ = run_passes(before, io="int8")
     assert [(each.kind, each.attrs.get("activation")) for each in after.ops] == [("add", "relu"), ("lookup", None)]

@@ -233,9 +233,9 @@ def edges(outside: str, first: str, last: str) -> Graph:
 @pytest.mark.parametrize("before", [edges("float32", "quantize", "dequantize"), edges("uint8", "quantize", "quantize")])
 def test_conversions_at_inputs_and_outputs_are_removed(before: Graph) -> None:
     expected = graph([int8("x", 3), int8("y", 3)], [Op("relu", "relu", ("x",), ("y",))], ("x",), ("y",))
-    for stripped in (strip_edges(before)[0], run_passes(before, float_io=False)[0]):
+    for stripped in (strip_edges(before)[0], run_passes(before, io="int8")[0]):
         assert diff(stripped, expected) == []
-    assert diff(run_passes(before, float_io=True)[0], before) == []
+    assert diff(run_passes(before, io="model")[0], before) == []
 
 
 def test_a_conversion_of_an_input_with_another_reader_is_kept() -> None:
@@ -288,7 +288,7 @@ def test_passes_remove_shape_arithmetic_and_edge_conversions_of_real_models(part
     for path in part_of((shared / "models").glob("*.tflite"), part):
         try:
             before = from_tflite(path.read_bytes(), path.stem)
-            kept, stripped = run_passes(before, float_io=True)[0], run_passes(before, float_io=False)[0]
+            kept, stripped = run_passes(before, io="model")[0], run_passes(before, io="int8")[0]
         except CompileError:
             continue
         if any(spec_for(kept, op) is not SPECS[op.kind] for op in kept.ops):
@@ -306,7 +306,7 @@ def test_passes_remove_shape_arithmetic_and_edge_conversions_of_real_models(part
 def test_passes_change_no_value_of_a_real_model(shared: Path) -> None:
     path = shared / "models" / "harvard-edge__Wake_Vision__wv_quality_mcunet-10fps_vww.tflite"
     before = from_tflite(path.read_bytes(), path.stem)
-    stripped, tensors = run_passes(before, float_io=False)
+    stripped, tensors = run_passes(before, io="int8")
     (given, inner), shape = (before.inputs[0], stripped.inputs[0]), before.tensors[before.inputs[0]].shape
     image = np.random.default_rng(3).integers(0, 256, shape, dtype=np.uint8)
     old = run(before, {given: image}, keep=True)

@@ -72,7 +72,7 @@ def uint8_cases(kind: str) -> Iterator[Case]:
 def test_uint8_ops_give_the_bytes_of_litert(kind: str, tmp_path: Path) -> None:
     chosen = list(uint8_cases(kind))
     assert len(chosen) >= 8
-    graph, _ = run_passes(union(f"{kind}_u8", chosen), float_io=True)
+    graph, _ = run_passes(union(f"{kind}_u8", chosen), io="model")
     computes = [op for op in graph.ops if not SPECS[op.kind].moves and op.kind not in ("shape", "quantize")]
     assert not any(t.dtype == "uint8" for op in computes for t in graph.outputs_of(op))
     made = plan(graph, Request("layer"))
@@ -126,7 +126,7 @@ def test_scales_are_multiplied_with_the_precision_of_litert(kind: str) -> None:
         graph = verify(Graph("g", tensors, (op,), ("input",), ("output",)))
         array = np.zeros(x.shape, np.uint8)
         (run,) = litert.run(to_tflite(graph), [[array]])
-        shifted, _ = run_passes(graph, float_io=True)
+        shifted, _ = run_passes(graph, io="model")
         assert np.array_equal(ops.run(shifted, {"input": array})["output"], run.outputs[0])
     assert told > 10
 
@@ -193,13 +193,13 @@ def test_ops_that_mix_int8_and_uint8_are_refused(kind: str) -> None:
         other = replace(tensor, dtype="int8", data=data, quant=replace(tensor.quant, zero_point=zeros))
         text = "type" if SPECS[kind].moves else r"mixes int8 \('.*'\) and uint8 \('.*'\), which LiteRT does not compute"
         with pytest.raises(CompileError, match=text):
-            ops.check(run_passes(replace(graph, tensors=graph.tensors | {tensor.name: other}), float_io=True)[0])
+            ops.check(run_passes(replace(graph, tensors=graph.tensors | {tensor.name: other}), io="model")[0])
         refused += 1
     assert refused >= 2 or kind in ONE_TENSOR_OF_BYTES
 
 
 def test_a_former_uint8_op_cannot_be_exported_as_int8() -> None:
-    graph, _ = run_passes(next(uint8_cases("average_pool_2d")).graph, float_io=True)
+    graph, _ = run_passes(next(uint8_cases("average_pool_2d")).graph, io="model")
     with pytest.raises(CompileError, match="was uint8 and cannot be written as int8"):
         to_tflite(graph)
 

@@ -232,7 +232,7 @@ def test_random_networks_with_zeroed_filters_keep_all_bytes(first: int) -> None:
     smaller = 0
     for seed in range(first, first + 50):
         before = random_network(seed, damaged=True)
-        after, tensors = run_passes(before, float_io=True)
+        after, tensors = run_passes(before, io="model")
         assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
         assert same_layers(before, after, tensors, seed), seed
         assert macs(after) <= macs(before), seed
@@ -249,7 +249,7 @@ def test_random_networks_with_zeroed_filters_keep_all_bytes(first: int) -> None:
 def test_half_of_the_vww_reference_model_is_constant(shared: Path) -> None:
     path = shared / "models" / "mlcommons__tiny__vww_96_int8.tflite"
     before = from_tflite(path.read_bytes(), path.stem)
-    after, tensors = run_passes(before, float_io=True)
+    after, tensors = run_passes(before, io="model")
     assert same_layers(before, after, tensors, 1)
 
     def filters(graph: Graph) -> int:

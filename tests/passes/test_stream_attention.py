@@ -18,7 +18,7 @@ REFUSALS = ("no row can be kept", "are independent of the position of the window
 
 
 def passed(graph: Graph) -> Graph:
-    return run_passes(graph, float_io=False)[0]
+    return run_passes(graph, io="int8")[0]
 
 
 class Stack(Builder):

@@ -47,7 +47,7 @@ def plans() -> list[Plan]:
         plan(neck("transpose_conv"), Request(stream_inputs=True)),
     ]
     found += [plan(graph, Request(schedule)) for graph, schedule in product((block(33, 9), segmentation()), STRATEGIES)]
-    attention, _ = run_passes(random_attention(1), float_io=False)
+    attention, _ = run_passes(random_attention(1), io="int8")
     found += [plan(attention, Request(core="cortex-m4", objective="size"))]
     for seed in range(4):
         found += [trial.plan for trial in trials(seed)[:2]]

@@ -172,7 +172,7 @@ def test_the_scale_of_a_clamped_layer_is_that_of_the_clamp(name: str, method: st
     assert calibration.of("t0").scale[0] == pytest.approx(calibration.of(graph.outputs[0]).scale[0], rel=0.1)
     small = to_int8(graph, calibration.groups, calibration.quants)
     assert sqnr(graph, small, inputs) > 28
-    assert not [op.kind for op in run_passes(small, float_io=False)[0].ops if op.kind in ("maximum", "minimum")]
+    assert not [op.kind for op in run_passes(small, io="int8")[0].ops if op.kind in ("maximum", "minimum")]
 
 
 def test_a_tensor_with_two_readers_is_not_folded() -> None:

@@ -91,7 +91,7 @@ def test_the_lower_bound_holds_for_each_pooling(batch: int) -> None:
     for seed in range(15 * batch, 15 * batch + 15):
         arch, streamed = replace(_tiny(seed), pooling=("max", "both")[seed % 2]), seed % 4 > 1
         arch = replace(arch, classes=max(2, arch.classes))
-        graph, _ = run_passes(to_graph("network", blocks(arch), arch.classes, pooling=arch.pooling), float_io=False)
+        graph, _ = run_passes(to_graph("network", blocks(arch), arch.classes, pooling=arch.pooling), io="int8")
         exact, least = (
             PlanSearch(graph, Request(stream_inputs=streamed)).least_bytes,
             arena_lower_bound(arch, stream_inputs=streamed),

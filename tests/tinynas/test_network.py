@@ -43,7 +43,7 @@ def test_mcunet_320kb_equals_a_chain_of_the_fusion_paper(shared: Path) -> None:
     found = fusion_chains(shared / "nets" / "msf_models.json")["MN2-320K"]
     assert layers(blocks(arch)) == found and bottlenecks(found) == blocks(arch)
     assert sum(block.residual for block in blocks(arch)) == 11
-    graph, _ = run_passes(to_graph("mcunet_320kb", blocks(arch), arch.classes), float_io=False)
+    graph, _ = run_passes(to_graph("mcunet_320kb", blocks(arch), arch.classes), io="int8")
     assert macs_original(graph) == macs(arch) == 81_785_520
     assert max(live_bytes(graph, file_order(graph), without_views(graph))) == 309_760 + 44 * 44 * 16 == 340_736
 

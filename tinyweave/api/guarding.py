@@ -327,7 +327,7 @@ def _watched(table: _Table) -> ModelConfig:
         device=str(folder / device) if device.endswith(".toml") else device,  # relative to the config file
         limits={key: limit for key, limit in limits.items() if limit is not None},
         options=options,
-        io=table.take("io", str, "model"),
+        io=table.take("io", str, "auto"),
         layout=table.take("layout", str, "model"),
         shapes=table.take("shapes", dict, convert=_shapes),
         accuracy=_accuracy(table, folder),

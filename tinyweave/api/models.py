@@ -22,7 +22,7 @@ from ..support.c_names import identifier
 from ..support.files import read_file
 from .results import Model
 
-IO = ("model", "int8")
+IO = ("auto", "model", "int8")
 LAYOUTS = ("model", "nhwc")
 IN_PYTHON = (
     "save the network itself: torch.export.save(torch.export.export(net.eval(), (x,)), 'net.pt2'); 'tinyweave docs pytorch'"
@@ -48,7 +48,7 @@ ON_FLOAT = "on float32"  # in the reason why a float op cannot be compiled
 
 
 def load_file(
-    path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model", shapes: Shapes | None = None
+    path: str | Path, io: str = "auto", name: str | None = None, *, layout: str = "model", shapes: Shapes | None = None
 ) -> Model:
     """Import a .tflite, .onnx or .pt2 file and run the passes; the arguments are those of `load`."""
     model, reasons = _imported(Path(path), name, io, layout, shapes)
@@ -60,7 +60,7 @@ def load_file(
 def load_module(
     module: Any,
     example: Any = None,
-    io: str = "model",
+    io: str = "auto",
     name: str | None = None,
     *,
     layout: str = "model",
@@ -101,7 +101,7 @@ def load_float_module(module: Any, samples: Any) -> tuple[Model, Any]:
 
 
 def inspect_file(
-    path: str | Path, io: str = "model", *, layout: str = "model", shapes: Shapes | None = None
+    path: str | Path, io: str = "auto", *, layout: str = "model", shapes: Shapes | None = None
 ) -> tuple[Model, list[CompileError]]:
     """Import a file even if some ops cannot be compiled, and return the model with an error per such op.
 
@@ -124,7 +124,7 @@ def with_io(model: Model, io: str, layout: str) -> Model:
 
     A model that streams in time keeps its number of new frames per call.
     """
-    graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
+    graph, tensors = run_passes(model.original, io=io, layout=layout)
     edged = replace(model, graph=graph, tensors=tensors, io=io, layout=layout, stream=None)
     return streamed(edged, model.stream.hop) if model.stream else edged
 

@@ -105,7 +105,7 @@ class ExportChanges(CodeChanges, total=False):
     array: str | Sequence[str]
 
 
-DEFAULTS = {**asdict(PlanOptions()), "io": "model", "layout": "model"}
+DEFAULTS = {**asdict(PlanOptions()), "io": "auto", "layout": "model"}
 DEFAULTS |= {"kernel_prefix": "", "samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import CompileError
+from ..ir import CompileError, Graph
+from ..ops.quantization import reference_dequantize
 from ..passes import source as tensor_source
 from ..passes.edges import as_in_file, as_other_sign
 from ..planning import Progress
@@ -50,7 +51,7 @@ def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.nd
         if len(sample) != (count_of_inputs := len(model.graph.inputs)):
             raise CompileError(f"a sample has {len(sample)} arrays, the model {count_of_inputs} inputs", "give one for each")
     more = model.stream.calls_until_full - 1 if model.stream else 0
-    return compare.samples(model.graph, count + more, seed, inputs)
+    return compare.samples(model.outside, count + more, seed, inputs)
 
 
 def reference_outputs(
@@ -63,7 +64,7 @@ def reference_outputs(
     numpy reference runs.
     """
     litert = _litert(model.whole) if use_litert else None
-    right = compare.truth(model.whole.graph, network_inputs(model, cases), litert, progress)
+    right = compare.truth(model.whole.outside, network_inputs(model, cases), litert, progress)
     return replace(right, outputs=[model.stream.new_rows(each) for each in right.outputs]) if model.stream else right
 
 
@@ -84,10 +85,9 @@ def _litert(model: Model) -> compare.Reference:
 
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         litert.check_kernels(model.original)
-        fed = [
-            [_file_input(model, name, values) for name, values in zip(model.graph.inputs, case, strict=True)] for case in cases
-        ]
-        as_filed = model.io == "model" and model.layout == "model"
+        as_filed, outside = model.io != "int8" and model.layout == "model", model.outside
+        names = (outside if as_filed else model.graph).inputs
+        fed = [[_file_input(model, name, values) for name, values in zip(names, case, strict=True)] for case in cases]
         runs = litert.run(model.file, fed, keep=not as_filed)
         if as_filed:
             return [run.outputs for run in runs]
@@ -97,13 +97,22 @@ def _litert(model: Model) -> compare.Reference:
                 "LiteRT does not return this tensor of the file", "verify with --io model", tensor=hidden[0]
             )
         wanted = [(home, model.graph.tensors[name].dtype) for home, name in zip(homes, model.graph.outputs, strict=True)]
-        return [[as_other_sign(run.layers[home], dtype) for home, dtype in wanted] for run in runs]
+        found = [[as_other_sign(run.layers[home], dtype) for home, dtype in wanted] for run in runs]
+        return [[_as_float(outside, name, value) for name, value in zip(outside.outputs, each, strict=True)] for each in found]
 
     return run
 
 
+def _as_float(outside: Graph, name: str, values: np.ndarray) -> np.ndarray:
+    """Return the values of output `name` of `outside`, dequantised if read_output returns floats of it."""
+    if outside.tensors[name].dtype != "float32" or values.dtype == np.float32:
+        return values
+    (found,) = reference_dequantize(outside, outside.ops[outside.producer[name]], [values])
+    return found
+
+
 def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """Convert int8 `values` of the network's input `name` to values of the file's input, whose type and layout may differ.
+    """Convert `values` of the network's input `name` to values of the file's input, whose type and layout may differ.
 
     Raises:
         CannotRunError: the file's input has no values that become the int8 `values`.

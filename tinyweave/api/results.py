@@ -40,7 +40,8 @@ class Model:
         tensors: maps each tensor of `graph` that a pass made to its source in `original` and the channels taken from it.
         path: path of the file, or of a file that could be written if the model was made in Python.
         file: contents of the .tflite file; other formats are converted to it.
-        io: "int8" if float32 and uint8 conversions of inputs and outputs were removed, else "model".
+        io: "auto" if float32 conversions of inputs and outputs were removed, for the C to compute them in write_input and
+            read_output, "int8" if those of uint8 were removed, too, else "model".
         layout: "nhwc" if transposes of inputs and outputs were removed, else "model".
         stream: how the network takes its window of frames, a few new frames per call; None if each call takes the whole window.
     """
@@ -57,7 +58,8 @@ class Model:
 
     def __repr__(self) -> str:
         """Return the name, the number of ops, and the types and shapes of inputs and outputs."""
-        edges = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
+        graph = self.outside
+        edges = [[graph.tensors[name] for name in names] for names in (graph.inputs, graph.outputs)]
         inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in edges)
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
 
@@ -76,6 +78,13 @@ class Model:
     def whole(self) -> Model:
         """Return the model that takes a whole window of frames per call; the model itself if `stream` is None."""
         return replace(self, graph=self.stream.window, stream=None) if self.stream else self
+
+    @property
+    def outside(self) -> Graph:
+        """Return the graph as firmware sees it: with the conversions that write_input and read_output of the C compute."""
+        from ..ops.quantization import add_floats
+
+        return add_floats(self.graph, self.original) if self.io == "auto" else self.graph
 
     @property
     def sha256(self) -> str:

@@ -75,7 +75,8 @@ class Outputs:
     @property
     def tensors(self) -> list[Tensor]:
         """Return the network outputs."""
-        return [self.model.graph.tensors[name] for name in self.model.graph.outputs]
+        graph = self.model.outside
+        return [graph.tensors[name] for name in graph.outputs]
 
     @property
     def real(self) -> list[np.ndarray]:
@@ -127,8 +128,9 @@ def run_model(
     names, given = _opened(model, inputs, read_as)
     if not given:
         raise CompileError("there are no samples", "give at least one")
-    cases = compare.samples(model.graph, len(given), 0, given)[: len(given)]
-    place, values = _in_numpy(model.graph, cases, "float32") if is_float else _by_c(model, cases, device, progress)
+    graph = model.outside
+    cases = compare.samples(graph, len(given), 0, given)[: len(given)]
+    place, values = _in_numpy(graph, cases, "float32") if is_float else _by_c(model, cases, device, progress)
     return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or _class_names(model.file))
 
 
@@ -141,14 +143,15 @@ def _by_c(
         try:
             toolchain.host()
         except CompileError:
-            return _in_numpy(model.graph, cases, "there is no C compiler")
+            return _in_numpy(model.outside, cases, "there is no C compiler")
     plan = make_plan(model, request_of(PlanOptions(), device), progress=progress)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         write(emit_c(model, plan, device), Path(folder))
         progress(f"building for {compare.place_of(core)}", 0, 1)
         *earlier, last = map(compare.pack, cases)
-        ran = target.invoke(target.build(plan, Path(folder), model.name, core), last, earlier=earlier)
-    return f"C on {compare.place_of(core)}", compare.unpack_all(model.graph, ran)
+        built = target.build(plan, Path(folder), model.name, core, outside=model.outside)
+        ran = target.invoke(built, last, earlier=earlier)
+    return f"C on {compare.place_of(core)}", compare.unpack_all(model.outside, ran)
 
 
 def _in_numpy(graph: Graph, cases: Sequence[Sequence[np.ndarray]], why: str) -> tuple[str, list[list[np.ndarray]]]:
@@ -160,7 +163,8 @@ def _in_numpy(graph: Graph, cases: Sequence[Sequence[np.ndarray]], why: str) -> 
 
 def _opened(model: Model, inputs: Any, read_as: SampleOptions) -> tuple[list[str], list[list[np.ndarray]]]:
     """Return a name and the arrays of each sample, one per network input: of files by their factors, else unchanged."""
-    tensors = [model.graph.tensors[name] for name in model.graph.inputs]
+    graph = model.outside
+    tensors = [graph.tensors[name] for name in graph.inputs]
     if isinstance(inputs, (str, Path)) and ((path := Path(inputs)).is_dir() or path.suffix.lower() in SOURCES):
         opened = _preprocessed(model, path, read_as)
         return [Path(source).name for source in opened.sources], [opened.read(index) for index in range(len(opened))]
@@ -175,7 +179,7 @@ def _opened(model: Model, inputs: Any, read_as: SampleOptions) -> tuple[list[str
 
 def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:
     """Open files for a network whose inputs may be integers; the samples are real numbers."""
-    graph = model.graph
+    graph = model.outside
     if read_as.scale is None:
         has_images = any(file.suffix.lower() in media.IMAGES for file in ([path] if path.is_file() else path.rglob("*")))
         recorded = _recorded(model.file) or (_of_pixels(graph) if has_images else None)

@@ -67,19 +67,21 @@ def verify_plan(
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         write(emit_c(model, plan), Path(folder))
         right = reference_outputs(model, cases, progress)
-        return compare.verify(plan, Path(folder), model.name, cases, cores=cores, right=right, progress=progress)
+        return compare.verify(
+            plan, Path(folder), model.name, cases, cores=cores, outside=model.outside, right=right, progress=progress
+        )
 
 
 def run_plan(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
     """Run samples in sequence on an emulated core and return the outputs of each, one array per network output."""
-    built = target.build(plan, folder, model.name, core)
+    built = target.build(plan, folder, model.name, core, outside=model.outside)
     if not inputs:
         return []
     checked = samples(model, len(inputs), 0, inputs)[: len(inputs)]
     *earlier, last = (compare.pack(sample) for sample in checked)
-    return compare.unpack_all(model.graph, target.invoke(built, last, earlier=earlier))
+    return compare.unpack_all(model.outside, target.invoke(built, last, earlier=earlier))
 
 
 def profile_plan(
@@ -98,7 +100,7 @@ def profile_plan(
     cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         write(emit_c(model, plan), Path(folder))
-        built = target.build(plan, Path(folder), model.name, core)
+        built = target.build(plan, Path(folder), model.name, core, outside=model.outside)
         return _profile(compare.run_samples(built, cases, caches=flash_caches(core, device)), device, by_step=by_step)
 
 
@@ -267,7 +269,7 @@ def deploy_model(
         there = run(build(best.build.plan))
     right = reference_outputs(model, cases, progress)
     report(f"building for {compare.place_of(target.HOST)}", 0, 1)
-    here = run(target.build(there.build.plan, folder, model.name, target.HOST), caches=None)
+    here = run(target.build(there.build.plan, folder, model.name, target.HOST, outside=model.outside), caches=None)
     verification = compare.verdict(right, cases, [here, there], progress)
     measured = _profile(there, device)
     return Deployment(model, there.build.plan, measured, verification, device, request.limits, source_of, beside, in_flash)
@@ -302,7 +304,7 @@ def _builder(
         write(made, folder)
         emitted[:] = made.files
         report(f"building for {compare.place_of(core)}", 0, 1)
-        return target.build(planned, folder, model.name, core)
+        return target.build(planned, folder, model.name, core, outside=model.outside)
 
     return build
 

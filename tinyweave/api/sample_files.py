@@ -25,7 +25,8 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
     """
     if path is None:
         return []
-    wanted = [model.graph.tensors[name] for name in model.graph.inputs]
+    graph = model.outside
+    wanted = [graph.tensors[name] for name in graph.inputs]
     if path.suffix.lower() not in ARRAYS:
         samples = _raw_samples(path, read_file(path, MAX_INPUTS, WHAT_TO_DO), wanted)
     else:

@@ -58,7 +58,7 @@ def load(
     model: str | Path | Any,
     example: Any = None,
     *,
-    io: str = "model",
+    io: str = "auto",
     layout: str = "model",
     name: str | None = None,
     shapes: Shapes | None = None,
@@ -70,7 +70,8 @@ def load(
         model: path of a .tflite, .onnx or .pt2 file, a PyTorch module, or an ExportedProgram.
         example: example input of a PyTorch module: a torch.Tensor with a batch of 1, or a tuple with a tensor per input. None
             for files and for an ExportedProgram.
-        io: "model" keeps the input and output types of the model. "int8" removes conversions from and to float32 and uint8, so
+        io: "auto" converts float32 inputs and outputs outside of the arena, in the functions write_input and read_output of the
+            C. "model" converts them in the network, in the arena. "int8" removes conversions from and to float32 and uint8, so
             that the C takes and returns int8.
         layout: "model" keeps the order of the axes of inputs and outputs. "nhwc" removes transposes there, so that the channels
             are last.
@@ -223,7 +224,10 @@ def export(
     arrays = [given] if isinstance(given := changes.pop("array", ()), str) else given
     target, (code, typed, progress, more) = device_of(device), divided(changes)
     written_to = None if out is None else output_folder(out)
-    ready = [_planned(model, target, options, more, progress=progress) for model in _several(models)]
+    several = [model_of(model, options) for model in _several(models)]
+    if format == "tflm":  # whose firmware writes and reads floats in the arena
+        several = [api.with_io(model, "model", model.layout) if model.io == "auto" else model for model in several]
+    ready = [_planned(model, target, options, more, progress=progress) for model in several]
     loaded, plans = tuple(model for model, _, _ in ready), tuple(plan for _, _, plan in ready)
     command, each = "tinyweave.export", list[str]()
     words = {"device": device if isinstance(device, str) else device and device.name, **asdict(changed(options, more))}
@@ -358,7 +362,7 @@ def profile(
     return api.profile_plan(loaded, planned, api.emulated_core(target), arrays, device=target)
 
 
-def inspect(model: str | Path, *, io: str = "model", layout: str = "model", shapes: Shapes | None = None) -> Inspection:
+def inspect(model: str | Path, *, io: str = "auto", layout: str = "model", shapes: Shapes | None = None) -> Inspection:
     """Import a file even if some of its ops are not supported.
 
     Args:

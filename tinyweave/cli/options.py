@@ -138,8 +138,12 @@ def io_options(
     *,
     io: Annotated[
         str,
-        option("--io model|int8", "Keep the types of inputs and outputs (model), or make them int8 by removing conversions."),
-    ] = "model",
+        option(
+            "--io auto|model|int8",
+            "Convert float inputs and outputs in write_input and read_output, outside of the arena (auto), or in the network "
+            "(model), or make inputs and outputs int8 by removing all conversions.",
+        ),
+    ] = "auto",
     layout: Annotated[
         str, option("--layout model|nhwc", "Keep the order of axes of inputs and outputs (model), or put channels last (nhwc).")
     ] = "model",

@@ -94,7 +94,10 @@ def keeps_state(plans: Sequence[planning.Plan]) -> bool:
 
 def plan_records(targets: Sequence[Arguments], done: results.Emission, chosen: Options) -> list[dict[str, Any]]:
     """Return a record for each planned model."""
-    return [record_of(*each, row_source=chosen["source"]) for each in zip(targets, done.plans, strict=True)]
+    return [
+        record_of(target._replace(model=model), plan, row_source=chosen["source"])
+        for target, model, plan in zip(targets, done.models, done.plans, strict=True)
+    ]
 
 
 def written_json(entries: Sequence[dict[str, Any]], folder: Path, done: results.Emission, **more: Any) -> int:

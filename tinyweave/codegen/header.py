@@ -13,13 +13,13 @@ from typing import NamedTuple
 from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
+from ..ops.quantization import INTEGERS
 from ..planning import Plan
 from ..planning.fuse.row_access import row_bytes
 from . import c
 from .layer import CTYPES
 
 DEFAULT_MEMORY = "sram"  # a plan with only this memory needs no <m>_memory.h
-CONVERTED = ("int8", "uint8", "int16")  # the types with conversion functions
 Q16 = 1 << 16  # the number 1 in the fixed-point format of the _q16 functions
 
 
@@ -66,9 +66,9 @@ def has_scale(tensor: Tensor) -> bool:
     return tensor.quant is not None and not tensor.quant.per_channel and tensor.dtype != "float32"
 
 
-def _converts(tensor: Tensor) -> bool:
+def converts(tensor: Tensor) -> bool:
     """Return whether conversion functions are emitted for a network input or output."""
-    return has_scale(tensor) and tensor.dtype in CONVERTED
+    return has_scale(tensor) and tensor.dtype in INTEGERS
 
 
 def survives(plan: Plan, name: str) -> bool:
@@ -268,6 +268,11 @@ static inline int32_t {m}_rescale(int32_t x, int32_t multiplier, int32_t shift)
 
 {functions}
 
+/* Quantise floats into elements [first, first + count) of an input before invoke, or dequantise those of an output after
+ * invoke. Return 0. Return -1 and convert nothing if an element is missing, the input or output is streamed row by row, or
+ * no function above converts it. Rows that are streamed are converted element by element, with the functions above. */
+{access}
+
 #undef {P}_AS
 """
 
@@ -277,10 +282,41 @@ def _conversions(plan: Plan, name: str) -> str:
     functions = [
         function
         for word, position, tensor, _ in _ends(plan)
-        if _converts(tensor)
+        if converts(tensor)
         for function in _tensor_conversions(name, f"{word}_{position}", tensor)
     ]
-    return CONVERSIONS.format(P=name.upper(), m=name, functions="\n\n".join(functions)) if functions else ""
+    if not functions:
+        return ""
+    access = "\n\n".join(_by_index(plan, name, word) for word in ("input", "output"))
+    return CONVERSIONS.format(P=name.upper(), m=name, functions="\n\n".join(functions), access=access)
+
+
+def _by_index(plan: Plan, name: str, which: str) -> str:
+    """Return the C function that converts elements of an input ("input") or output ("output"), by its index."""
+    verb, const, real = ("write", "", "const float") if which == "input" else ("read", "const ", "float")
+    cases = []
+    for word, position, tensor, by_rows in _ends(plan):
+        if word != which or by_rows or not converts(tensor):
+            continue
+        pointer = f"{const}{CTYPES[tensor.dtype]} *"
+        element, value = f"{which}[first + i]", "values[i]"
+        to, function, of = (element, "quantize", value) if which == "input" else (value, "dequantize", element)
+        cases += [
+            f"case {position}: {{",
+            f"    if (first < 0 || count < 0 || first > {name.upper()}_{which.upper()}_{position}_ELEMENTS - count) {{",
+            "        return -1;",
+            "    }",
+            f"    {pointer}const {which} = {name.upper()}_AS({pointer}, {name}_{which}(memory, {position}));",
+            "    for (int32_t i = 0; i < count; ++i) {",
+            f"        {to} = {name}_{function}_{which}_{position}({of});",
+            "    }",
+            "    return 0;",
+            "}",
+        ]
+    head = f"{name}_{verb}_{which}(const {name}_memory *memory, int32_t index, int32_t first, {real} *values, int32_t count)"
+    if not cases:
+        return _function("int", head, "(void)memory, (void)index, (void)first, (void)values, (void)count;", "return -1;")
+    return _function("int", head, "switch (index) {", *cases, "default:", "    return -1;", "}")
 
 
 def _tensor_conversions(name: str, end: str, tensor: Tensor) -> list[str]:
@@ -337,12 +373,12 @@ def example_program(plan: Plan, name: str) -> list[str]:
         *fails,
     ]
     for position, tensor in [(i, tensor) for word, i, tensor, by_rows in ends if word == "output" and not by_rows][:1]:
-        body.append(f"const {CTYPES[tensor.dtype]} *const output_{position} = {name}_output(&{memory}, {position});")
-        first = f"output_{position}[0]"
-        if _converts(tensor):
-            body.append(f"const float first = {name}_dequantize_output_{position}({first});")
-            first = "first"
-        body.append(f"(void){first}; // the first of {prefix}_OUTPUT_{position}_ELEMENTS values")
+        if converts(tensor):
+            body += ["float first;", f"(void){name}_read_output(&{memory}, {position}, 0, &first, 1);", "(void)first;"]
+        else:
+            body.append(f"const {CTYPES[tensor.dtype]} *const output_{position} = {name}_output(&{memory}, {position});")
+            body.append(f"(void)output_{position}[0];")
+        body[-1] += f" // the first of {prefix}_OUTPUT_{position}_ELEMENTS values"
     program = ["int main(void)", "{", *(f"    {line}" for line in [*body, "return 0;"]), "}"]
     callbacks = _callbacks(name, plan)
     string = ["#include <string.h>", ""] if any("memset" in line for line in (*callbacks, *body)) else []
@@ -368,14 +404,12 @@ def _feeding(name: str, label: str, position: int, tensor: Tensor, memory: str) 
 
     """
     macro = f"{name.upper()}_INPUT_{position}"
+    loop = f"for (int32_t i = 0; i < {macro}_ELEMENTS; ++i) {{"
+    if converts(tensor):
+        value = "    const float value = 0.5f; // replace with your value, or write an array at once"
+        return [loop, value, f"    (void){name}_write_input(&{memory}, {position}, i, &value, 1);", "}"]
     pointer = f"{CTYPES[tensor.dtype]} *const {label} = {name}_input(&{memory}, {position});"
-    number = f"{name}_quantize_{label}(0.5f)" if _converts(tensor) else "0"
-    return [
-        pointer,
-        f"for (int32_t i = 0; i < {macro}_ELEMENTS; ++i) {{",
-        f"    {label}[i] = {number}; // replace with your value",
-        "}",
-    ]
+    return [pointer, loop, f"    {label}[i] = 0; // replace with your value", "}"]
 
 
 def _callbacks(name: str, plan: Plan) -> list[str]:

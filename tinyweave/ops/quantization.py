@@ -7,6 +7,7 @@ quantize.cc, reference/requantize.h, dequantize.h, cast.cc.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,19 @@ def quantized(reals: NDArray[np.float32], tensor: Tensor) -> NDArray[Any]:
 def _integers(scaled: NDArray[np.float64], tensor: Tensor) -> NDArray[Any]:
     """Add the zero point of a tensor to whole multiples of its scale, and clamp the sums to the range of its type."""
     return np.clip(scaled + tensor.zero_point, *limits(tensor.dtype)).astype(array_type(tensor.dtype))
+
+
+def add_floats(graph: Graph, like: Graph) -> Graph:
+    """Return `graph` with conversions from and to float32 at the inputs and outputs that are float32 in `like`."""
+    tensors, first, last = dict(graph.tensors), list[Op](), list[Op]()
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    for names, reals, ops in ((inputs, like.inputs, first), (outputs, like.outputs, last)):
+        for position, (name, real) in enumerate(zip(names, reals, strict=True)):
+            if like.tensors[real].dtype == "float32" != tensors[name].dtype:
+                kind, ends = ("quantize", (real, name)) if ops is first else ("dequantize", (name, real))
+                ops.append(Op(f"{kind} {real}", kind, ends[:1], ends[1:]))
+                tensors[real], names[position] = Tensor(real, tensors[name].shape, "float32"), real
+    return replace(graph, tensors=tensors, ops=(*first, *graph.ops, *last), inputs=tuple(inputs), outputs=tuple(outputs))
 
 
 def each_byte(graph: Graph, op: Op) -> NDArray[np.uint8]:

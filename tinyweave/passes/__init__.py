@@ -7,6 +7,8 @@ holds, or an empty one if every tensor that is left has kept its values. Between
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir import CompileError, Graph, verify
 from ..ops import check
 from .attention.attention_rows import attention_rows
@@ -23,7 +25,7 @@ from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
 from .shrink_channels import shrink_channels
 from .spread_operands import spread_operands
-from .strip_edges import strip_edges, strip_transposes
+from .strip_edges import strip_edges, strip_floats, strip_transposes
 from .tensor_map import Source, TensorMap, compose, source
 from .tolerate import tolerate
 
@@ -35,7 +37,8 @@ def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
     return check(graph), {}
 
 
-PASSES = (
+Pass = Callable[[Graph], tuple[Graph, TensorMap]]
+PASSES: tuple[Pass, ...] = (
     fold_constants,
     read_integers,
     drop_unused,
@@ -44,8 +47,9 @@ PASSES = (
     last_step,
     spread_operands,
     copies_to_views,
-    strip_edges,  # skipped if inputs and outputs keep the types of the file
-    strip_transposes,  # skipped if inputs and outputs keep the layout of the file
+    strip_floats,  # if `io` is "auto"
+    strip_edges,  # if `io` is "int8"
+    strip_transposes,  # if `layout` is "nhwc"
     merge_moves,
     fuse_pad,
     depthwise_to_conv,
@@ -61,11 +65,12 @@ PASSES = (
 )
 
 
-def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tuple[Graph, TensorMap]:
-    """Run all passes but strip_edges (`float_io`) and strip_transposes (`own_layout`); return the graph and its TensorMap."""
+def run_passes(graph: Graph, *, io: str, layout: str = "model") -> tuple[Graph, TensorMap]:
+    """Run the passes, those that change inputs and outputs by `io` and `layout`; return the graph and its TensorMap."""
     tensors: TensorMap = {}
+    chosen: dict[Pass, bool] = {strip_floats: io == "auto", strip_edges: io == "int8", strip_transposes: layout == "nhwc"}
     for rewrite in PASSES:
-        if (rewrite is strip_edges and float_io) or (rewrite is strip_transposes and own_layout):
+        if not chosen.get(rewrite, True):
             continue
         graph, step = rewrite(graph)
         verify(graph)

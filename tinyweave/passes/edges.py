@@ -11,8 +11,8 @@ from .tensor_map import TensorMap, source
 
 
 def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Convert int8 values to uint8 (+ 128) or uint8 values to int8 (- 128), if they are not of the type `dtype` already."""
-    if values.dtype == np.dtype(dtype):
+    """Convert int8 values to uint8 (+ 128) or uint8 values to int8 (- 128), if they are not floats or of type `dtype`."""
+    if values.dtype in (np.dtype(dtype), np.float32):
         return values
     return np.asarray(np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype))
 
@@ -30,6 +30,8 @@ def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarra
     if op.kind == "transpose":
         fed = np.ascontiguousarray(as_other_sign(values, outer.dtype).transpose(np.argsort(permutation(original, op))))
         return fed if outer.name in original.inputs else as_in_file(original, {}, outer.name, fed)
+    if values.dtype == np.float32:  # write_input computes the conversion
+        return values.reshape(outer.shape)
     inner = original.output(op)
     real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
     wanted = real if outer.dtype == "float32" else np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255)

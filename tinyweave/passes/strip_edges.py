@@ -1,7 +1,9 @@
 """Drop ops at the inputs and outputs of a network if the caller can do their work, or does not need it.
 
-`strip_edges` drops conversions, so that the network takes and returns int8: scales and zero points stay on the tensors.
-`strip_transposes` drops transposes between channels first, as PyTorch has them, and channels last, as cameras deliver them.
+`strip_floats` drops conversions from and to float32, which write_input and read_output of the emitted C compute; `add_floats`
+of ops adds them again. `strip_edges` also drops those of uint8, so that the network takes and returns int8: scales and zero
+points stay on the tensors. `strip_transposes` drops transposes between channels first, as PyTorch has them, and channels last,
+as cameras deliver them.
 """
 
 from __future__ import annotations
@@ -12,10 +14,16 @@ from functools import partial
 from ..ir import Graph, Op, rebuild
 from ..ops import spec_of
 from ..ops.data_movement import permutation
+from ..ops.quantization import INTEGERS
 from .tensor_map import TensorMap
 
 OUTSIDE = ("float32", "uint8")  # types that inputs and outputs of an int8 network may have in the file
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+def strip_floats(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Drop quantize ops from float32 at the network's inputs, and dequantize ops at its outputs."""
+    return _stripped(graph, _quantises, lambda graph, op: op.kind == "dequantize"), {}
 
 
 def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -26,6 +34,10 @@ def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
 def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
     """Drop transposes that convert inputs of the network to channels last, or outputs to channels first."""
     return _stripped(graph, partial(_turns, order=TO_LAST), partial(_turns, order=TO_FIRST)), {}
+
+
+def _quantises(graph: Graph, op: Op) -> bool:
+    return op.kind == "quantize" and graph.input(op).dtype == "float32" and graph.output(op).dtype in INTEGERS
 
 
 def _opens(graph: Graph, op: Op) -> bool:

@@ -6,12 +6,11 @@ The example prints through a callback, so that it needs no C library but memcpy 
 from __future__ import annotations
 
 from ..codegen.c import comment
-from ..codegen.header import has_memory_header, placed_section
+from ..codegen.header import converts, has_memory_header, placed_section
 from ..codegen.layer import traced
 from ..ir import Tensor
 from .package import Files, Package, PackagedModel, filled
 
-CONVERTED = ("int8", "uint8", "int16")  # output types that the C of a model can convert to float
 SHOWN = 4  # most values printed of an output that has no classes
 PER_LINE = 24  # bytes of a sample per line of C
 # type of a tensor -> type in C
@@ -126,12 +125,12 @@ def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
     """Return C lines that print an output's best class, or its first values; empty for types that cannot be printed."""
     prefix = f"{model.name.upper()}_OUTPUT_0"
     is_float = tensor.dtype == "float32"
-    converts = tensor.dtype in CONVERTED and tensor.quant is not None and not tensor.quant.per_channel
+    is_converted = converts(tensor)
     if not is_float and tensor.dtype not in INTEGERS:
         return []
     ctype = "float" if is_float else INTEGERS[tensor.dtype]
-    value = f"{model.name}_dequantize_output_0(values[{{}}])" if converts else "values[{}]"
-    show = "print_thousandths(print, {});" if is_float or converts else "print_integer(print, {});"
+    value = f"{model.name}_dequantize_output_0(values[{{}}])" if is_converted else "values[{}]"
+    show = "print_thousandths(print, {});" if is_float or is_converted else "print_integer(print, {});"
     head = [f"const {ctype} *const values = (const {ctype} *)output_0;"]
     if tensor.elements > 1 and tensor.elements == tensor.shape[-1]:
         return [

@@ -126,15 +126,19 @@ def verify(
     cases: Sequence[Sample],
     *,
     cores: Sequence[str],
+    outside: Graph | None = None,
     right: Truth | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference outputs (`right`) of every sample."""
+    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference outputs (`right`) of every sample.
+
+    `outside` is as for `target.build`.
+    """
     report = progress or (lambda what, done, of: None)
-    right, builds = right or truth(plan.graph, cases, progress=progress), []
+    right, builds = right or truth(outside or plan.graph, cases, progress=progress), []
     for target in (HOST, *cores):
         report(f"building for {place_of(target)}", 0, 1)
-        builds.append(build(plan, folder, name, target))
+        builds.append(build(plan, folder, name, target, outside=outside))
     return verdict(right, cases, [run_samples(built, cases, progress=progress) for built in builds], progress)
 
 
@@ -180,7 +184,7 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
     first difference, the first layer that differs is searched, too.
     """
     plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
-    graph = plan.graph
+    graph = runs[0].build.outside
     for done in runs:
         outputs, place = [_arrays(graph, raw) for raw in done.outputs], done.build.target
         diff, text, bad = _differ(graph, right.outputs, outputs[: len(cases)], f"the C on {place}")
@@ -256,11 +260,11 @@ def difference(want: np.ndarray, have: np.ndarray) -> str | None:
 
 def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
     """Return the first layer, not inside a fused stage, whose output in the C differs from numpy's, after `earlier` samples."""
-    plan, graph = built.plan, built.plan.graph
+    plan, graph, outside = built.plan, built.plan.graph, built.outside
     state = ops.initial_state(graph)
     for before in earlier:
-        ops.run(graph, dict(zip(graph.inputs, before, strict=True)), state=state)
-    values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), keep=True, state=state)
+        ops.run(outside, dict(zip(outside.inputs, before, strict=True)), state=state)
+    values = ops.run(outside, dict(zip(outside.inputs, sample, strict=True)), keep=True, state=state)
     wanted = [
         (step, output)
         for step, stage in enumerate(plan.stages)
@@ -272,9 +276,11 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
     run = invoke(with_trace(built), pack(sample), earlier=[pack(before) for before in earlier], dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
-    raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
+    streamed = {t: name for t, name in zip(graph.outputs, outside.outputs, strict=True) if t in plan.streamed_outputs}
+    raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in streamed}
     for step, output in wanted:
-        text = difference(values[output], _array(raw[output], graph.tensors[output]))
+        name = streamed.get(output, output)
+        text = difference(values[name], _array(raw[output], outside.tensors[name]))
         if text is not None:
             op = graph.ops[plan.stages[step].ops[-1]]
             return f"the first layer that differs is {op.name} ({op.kind}), step {step + 1} of {len(plan.stages)}: {text}"

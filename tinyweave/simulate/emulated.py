@@ -36,6 +36,7 @@ from .run import (
     check_end,
     in_order,
     layout,
+    names_of,
     noise,
     place,
 )
@@ -55,6 +56,7 @@ LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
 TRACED = ("-DTW_TRACE=tw_trace_all", f"-include{FOLDER / 'include' / 'trace.h'}")  # flags of a build whose steps are recognised
 FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
+OF_FLOATS = ("write_piece", "read_piece")  # of host_model.c
 
 DISASSEMBLES = "cortex-m4"  # a core whose emulator, Unicorn, comes with the disassembler for all cores
 
@@ -84,26 +86,37 @@ def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -
     return [*flags, "-fno-asynchronous-unwind-tables", *(["-fno-sanitize=all"] if zig else [])]
 
 
-def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False, plain: bool = False) -> Firmware:
+def build(
+    folder: Path,
+    model: str,
+    core: str,
+    *,
+    optimize: str = "-O2",
+    trace: bool = False,
+    plain: bool = False,
+    floats: bool = False,
+) -> Firmware:
     """Compile and link the model in `folder` for `core`, or return the cached result of an equal build.
 
     With `trace`, the C calls a hook after each step of the plan for `invoke`. With `plain`, kernels are plain C, as those with
-    instructions that `core` lacks must be.
+    instructions that `core` lacks must be. With `floats`, write_input and read_output are linked, too.
     """
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
     compiler = COMPILERS[CORES[core].isa]()
     flags = [*flags_for(core, compiler, optimize), *(TRACED if trace else ())]
     flags += ["-DTW_PLAIN_C"] if plain else []
-    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", *(f"-Wl,-u,{model}_{name}" for name in FUNCTIONS)]
+    kept = (*FUNCTIONS, *(OF_FLOATS if floats else ()))
+    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", *(f"-Wl,-u,{model}_{name}" for name in kept), *names_of(model)]
     files = [*toolchain.sources(Path(folder), model), FOLDER / "runtime.c"]
-    ours = [FOLDER / "firmware.ld", *HEADERS]
+    ours = [FOLDER / "firmware.ld", *HEADERS, *([FOLDER / "host_model.h", FOLDER / "host_model.c"] if floats else [])]
+    more: list[str | Path] = ["-DTW_FLOATS", f"-I{folder}", "-idirafter", HEADERS[0].parent, ours[-1]] if floats else []
     path = toolchain.cached(
         f"{model}.elf",
         compiler,
         [*flags, *link],
         [*files, *ours],
-        lambda path: link_all(compiler, [*flags, *link, f"-Wl,-T,{ours[0]}"], objects(compiler, flags, files), path),
+        lambda path: link_all(compiler, [*flags, *link, f"-Wl,-T,{ours[0]}"], [*objects(compiler, flags, files), *more], path),
     )
     return Firmware(path, model, core, f"{compiler.version}: {' '.join(flags)}", _read_elf(path).sizes)
 
@@ -113,7 +126,7 @@ def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence
     return toolchain.objects(compiler, flags, [*files, *HEADERS], ["-idirafter", str(HEADERS[0].parent)])
 
 
-def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
+def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[str | Path], program: Path) -> None:
     """Link object files to the ELF file `program`, with the compiler's library only if it is needed: zig takes 4 s for it."""
     words: list[str | Path] = [*flags, "-nostdlib", *compiled, "-o", program]
     if compiler.name != "zig":
@@ -210,6 +223,8 @@ def invoke(
     dump: Sequence[Dump] = (),
     streamed_inputs: Mapping[int, int] | None = None,
     streamed_outputs: Mapping[int, int] | None = None,
+    float_inputs: Collection[int] = (),
+    float_outputs: Collection[int] = (),
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     layers: Mapping[str, int] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
@@ -227,6 +242,8 @@ def invoke(
         dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
         streamed_inputs: Index of each streamed input -> bytes of a row.
         streamed_outputs: Index of each streamed output -> bytes of a row.
+        float_inputs: Indices of inputs that are written as floats by write_input, in a build with `floats`.
+        float_outputs: Indices of outputs that are read as floats by read_output.
         caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
         limit_instructions: Maximum instructions of one call.
@@ -254,12 +271,17 @@ def invoke(
             (memory_start + i * memory_step, region.base, region.bytes, image)
             for i, (region, image) in enumerate(zip(regions, images, strict=True))
         ],
-        "functions": {name: linked.symbols[f"{firmware.model}_{name}"] for name in FUNCTIONS},
+        "functions": {
+            name: linked.symbols[f"{firmware.model}_{name}"]
+            for name in (*FUNCTIONS, *(OF_FLOATS if float_inputs or float_outputs else ()))
+        },
         "trace": linked.symbols.get("tw_trace"),
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
         "streamed_inputs": dict(streamed_inputs or {}),
         "streamed_outputs": dict(streamed_outputs or {}),
+        "float_inputs": list(float_inputs),
+        "float_outputs": list(float_outputs),
         "caches": dict(caches or {}),
         "layers": {name: (step, *linked.places[name]) for name, step in (layers or {}).items() if name in linked.places},
         "invoke": linked.places.get(f"{firmware.model}_invoke", (0, 0)),

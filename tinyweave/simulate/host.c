@@ -5,7 +5,7 @@
  * are int64_t.
  *
  * Request: the memories {name[64], size, base, bytes, image}; for the inputs their bytes, then the bytes of a row of each, 0 if
- * it is not streamed; the same for the outputs; the rounds {1, data of all inputs: an inference; or 0: a reset}, the last of
+ * it is not streamed, then 1 for each that write_input takes as floats; the same for the outputs; the rounds {1, data of all inputs: an inference; or 0: a reset}, the last of
  * which is an inference; whether to report the steps of the last one.
  * Answer: for each reported step 'S' step, after which the client sends 'R' memory offset bytes, to read data, or 'C', to
  * continue. Then 'D' status, the outputs of all inferences, the final images.
@@ -205,16 +205,19 @@ static int64_t sum(const int64_t *numbers, int64_t count)
 }
 
 /* The inputs or the outputs. data: their contents, one after the other. row_bytes: bytes of a row of a streamed one, else 0.
- * rows: rows of a streamed output that have been received. */
-typedef struct { uint8_t *data; int64_t count, *bytes, *row_bytes, *rows; } tensors;
+ * floats: whether write_input or read_output converts it. rows: rows of a streamed output that have been received. */
+typedef struct { uint8_t *data; int64_t count, *bytes, *row_bytes, *floats, *rows; } tensors;
+
+enum { most = 1000 }; /* most floats per call of write_input or read_output: several calls test `first` and `count` */
 
 typedef struct { tensors inputs, outputs; } ends;
 
 static tensors take_tensors(void)
 {
-    tensors found = {NULL, take_number(), NULL, NULL, NULL};
+    tensors found = {NULL, take_number(), NULL, NULL, NULL, NULL};
     found.bytes = take_numbers(found.count);
     found.row_bytes = take_numbers(found.count);
+    found.floats = take_numbers(found.count);
     found.rows = allocate(found.count * (int64_t)sizeof *found.rows);
     return found;
 }
@@ -223,6 +226,7 @@ static void free_tensors(tensors *of)
 {
     free(of->bytes);
     free(of->row_bytes);
+    free(of->floats);
     free(of->rows);
 }
 
@@ -256,6 +260,24 @@ static int write_rows(void *user, int32_t output, int32_t first, int32_t count, 
     return 0;
 }
 
+/* Pass the floats of an input or output in pieces to write_piece or read_piece. */
+static void convert(const block *blocks, const tensors *of, int64_t index, int (*call)(const void *, int32_t, piece *))
+{
+    uint8_t *const all = of->data + sum(of->bytes, index); /* may be unaligned */
+    const int32_t count = (int32_t)(of->bytes[index] / (int64_t)sizeof(float));
+    piece *part = allocate((int64_t)(sizeof *part + most * sizeof(float)));
+    for (part->first = 0; part->first < count; part->first += most) {
+        part->count = count - part->first < most ? count - part->first : most;
+        uint8_t *const floats = all + (size_t)part->first * sizeof(float);
+        memcpy(part->values, floats, (size_t)part->count * sizeof(float));
+        if (call(blocks, (int32_t)index, part) != 0) {
+            stop("write_input or read_output of the model failed");
+        }
+        memcpy(floats, part->values, (size_t)part->count * sizeof(float));
+    }
+    free(part);
+}
+
 /* Run one inference and return the status of invoke. */
 static int64_t infer(const block *blocks, ends *of)
 {
@@ -267,7 +289,9 @@ static int64_t infer(const block *blocks, ends *of)
         if ((to == NULL) != (inputs->row_bytes[i] != 0)) {
             stop("the model streams other inputs than the caller declared");
         }
-        if (to != NULL) {
+        if (to != NULL && inputs->floats[i]) {
+            convert(blocks, inputs, i, host_model.write_piece);
+        } else if (to != NULL) {
             memcpy(to, inputs->data + sum(inputs->bytes, i), (size_t)inputs->bytes[i]);
         }
     }
@@ -281,7 +305,9 @@ static int64_t infer(const block *blocks, ends *of)
         if ((from == NULL) != (outputs->row_bytes[i] != 0)) {
             stop("the model streams other outputs than the caller declared");
         }
-        if (from != NULL) {
+        if (from != NULL && outputs->floats[i]) {
+            convert(blocks, outputs, i, host_model.read_piece);
+        } else if (from != NULL) {
             memcpy(outputs->data + sum(outputs->bytes, i), from, (size_t)outputs->bytes[i]);
         } else if (outputs->rows[i] * outputs->row_bytes[i] != outputs->bytes[i]) {
             stop("the model did not pass on all rows of an output");

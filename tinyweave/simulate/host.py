@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import mmap
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ..ir import CompileError
 from ..support import toolchain
-from .run import FOLDER, Dump, Inference, Round, arena_part, check_end, in_order, layout, noise
+from .run import FOLDER, Dump, Inference, Round, arena_part, check_end, in_order, layout, names_of, noise
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -35,11 +35,13 @@ class Program:
     compiler: str  # version and flags
 
 
-def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Program:
+def build(
+    folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, floats: bool = False, optimize: str = "-O2"
+) -> Program:
     """Compile the model in `folder` to a program for `invoke`, or return the cached result of an equal build.
 
-    `trace` is as in emulated.py. With `sanitize`, undefined behaviour raises Fault during `invoke`; if the compiler has
-    AddressSanitizer, so does an access outside C objects.
+    `trace` and `floats` are as in emulated.py. With `sanitize`, undefined behaviour raises Fault during `invoke`; if the
+    compiler has AddressSanitizer, so does an access outside C objects.
     """
     compiler = toolchain.host()
     ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
@@ -47,7 +49,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace_all"] if trace else []
     lines = ["-g"] if sanitize else []  # so that sanitizers report lines
-    model_flags = [*flags, *lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
+    model_flags = [*flags, *lines, *names_of(model), *(["-DTW_FLOATS"] if floats else [])]
     objects = toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]])
     words: list[str | Path] = [*model_flags, "-I", folder, ours[0], *objects, "-o"]
     path = toolchain.cached(
@@ -87,6 +89,8 @@ def invoke(
     on_step: Callable[[int, Read], None] | None = None,
     streamed_inputs: Mapping[int, int] | None = None,
     streamed_outputs: Mapping[int, int] | None = None,
+    float_inputs: Collection[int] = (),
+    float_outputs: Collection[int] = (),
     limit_s: float = LIMIT_S,
 ) -> Inference:
     """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
@@ -102,8 +106,10 @@ def invoke(
     request = [_numbers(len(regions))]
     for region, image in zip(regions, images, strict=True):
         request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
-    for sizes, rows in ((list(map(len, inputs)), streamed_inputs), (list(output_bytes), streamed_outputs)):
+    ends = (list(map(len, inputs)), streamed_inputs, float_inputs), (list(output_bytes), streamed_outputs, float_outputs)
+    for sizes, rows, floats in ends:
         request += [_numbers(len(sizes), *sizes), _numbers(*((rows or {}).get(index, 0) for index in range(len(sizes))))]
+        request += [_numbers(*(index in floats for index in range(len(sizes))))]
     rounds: list[Round] = [*earlier, inputs]
     request.append(_numbers(len(rounds)))
     for arrays in rounds:

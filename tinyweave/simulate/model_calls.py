@@ -6,9 +6,12 @@ dict of outputs and measurements. unicorn_process.py, a separate process, loads 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
+
+PIECE = 1000  # most floats per call of write_input or read_output: several calls test `first` and `count`
 
 
 class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this program
@@ -85,6 +88,22 @@ class Machine(Protocol):
         """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""
 
 
+def convert(machine: Machine, request: Mapping[str, Any], call: Callable[..., int], index: int, floats: bytes) -> bytes:
+    """Write the floats of an input, or read those of an output, in pieces that are passed at the lower end of the stack.
+
+    `call(index, address)` is write_piece or read_piece of host_model.c. Return the floats behind them, which write_piece keeps.
+    """
+    (at, noise), found = request["stack"], b""
+    for first in range(0, len(floats) // 4, PIECE):
+        part = floats[4 * first : 4 * (first + PIECE)]
+        machine.write(at, struct.pack("<2i", first, len(part) // 4) + part)
+        if status := call(index, at):
+            raise Stopped(f"returned {status} for floats from {first} on of input or output {index}")
+        found += machine.read(at + 8, len(part))
+    machine.write(at, noise[: 8 + 4 * PIECE])
+    return found
+
+
 def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
     """Call init, then the functions of each inference or reset in the request, and return the answer.
 
@@ -110,7 +129,9 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
                 to = call("input", index)
                 if (to == 0) != (index in request["streamed_inputs"]):
                     raise Stopped("streams other inputs than the caller declared")
-                if to:
+                if index in request["float_inputs"]:
+                    convert(machine, request, partial(call, "write_piece"), index, data)
+                elif to:
                     machine.write(to, data)
             machine.begin(rows := Rows(request, inputs))
             if not answer["status"]:
@@ -120,6 +141,9 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
                 at = call("output", index)
                 if (at == 0) != (index in request["streamed_outputs"]):
                     raise Stopped("streams other outputs than the caller declared")
+                if index in request["float_outputs"]:
+                    outputs.append(convert(machine, request, partial(call, "read_piece"), index, bytes(count)))
+                    continue
                 outputs.append(machine.read(at, count) if at else bytes(rows.come[index]))
                 if len(outputs[-1]) != count and not answer["status"]:
                     raise Stopped(f"did not pass on all rows of output {index}")

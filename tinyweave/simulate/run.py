@@ -96,6 +96,11 @@ class Inference:
         return self.images[index][self.regions[index].base : self.regions[index].end]
 
 
+def names_of(model: str) -> list[str]:
+    """Return the flags that name a model and its header, for C that calls the functions of any model."""
+    return [f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
+
+
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
     """Return a region per memory: whole pages, with the arena, rounded up to ALIGN, at the end before an unmapped page."""
     regions = []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..ir import Graph
+import numpy as np
+
+from ..ir import Graph, Op
 from ..kernels.table import foreign
-from ..ops import initial_state
+from ..ops import SPECS, initial_state
+from ..ops.quantization import add_floats
 from ..planning import Plan
 from ..planning.fuse.row_access import row_bytes
 from . import emulated, host
@@ -25,6 +28,7 @@ class Build:
     """The C of a plan, built for one target."""
 
     plan: Plan
+    outside: Graph  # the network with the conversions of float32 inputs and outputs that write_input and read_output compute
     folder: Path  # of the C files
     name: str  # prefix of the model's C functions
     target: str  # HOST, or the name of a core
@@ -54,17 +58,23 @@ class Run:
     touched: Mapping[str, int]  # memory -> highest arena byte written, plus one
 
 
-def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = False) -> Build:
-    """Compile the C of a plan for HOST or a core; kernels with instructions that it lacks are compiled as plain C."""
+def build(plan: Plan, folder: Path, name: str, target: str, *, outside: Graph | None = None, traced: bool = False) -> Build:
+    """Compile the C of a plan for HOST or a core; kernels with instructions that it lacks are compiled as plain C.
+
+    Inputs and outputs that are float32 in `outside` but not in the plan are exchanged by write_input and read_output.
+    """
+    outside = add_floats(plan.graph, outside or plan.graph)
+    floats = any(_conversions(plan, outside))
     if target == HOST:
-        return Build(plan, folder, name, target, traced, host.build(folder, name, trace=traced))
-    firmware = emulated.build(folder, name, target, trace=traced, plain=bool(foreign(plan.variants, target)))
-    return Build(plan, folder, name, target, traced, firmware)
+        return Build(plan, outside, folder, name, target, traced, host.build(folder, name, trace=traced, floats=floats))
+    plain = bool(foreign(plan.variants, target))
+    firmware = emulated.build(folder, name, target, trace=traced, plain=plain, floats=floats)
+    return Build(plan, outside, folder, name, target, traced, firmware)
 
 
 def with_trace(built: Build) -> Build:
     """Return a build with a hook after each step; totals are measured without it, since users build without it."""
-    return build(built.plan, built.folder, built.name, built.target, traced=True)
+    return build(built.plan, built.folder, built.name, built.target, outside=built.outside, traced=True)
 
 
 def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | None = None, tell: Progress | None = None) -> Run:
@@ -98,16 +108,51 @@ def invoke(
     **measured: Any,
 ) -> Inference:
     """Run one inference after those in `earlier`; the arguments are those of `emulated.invoke` or `host.invoke`."""
-    plan, program = built.plan, built.program
-    options: dict[str, Any] = {"fill": fill, "earlier": earlier, "dump": dump, **_by_rows(plan), **measured}
+    plan, program, outside, by_rows = built.plan, built.program, built.outside, _by_rows(built.plan)
+    inputs, outputs = _conversions(plan, outside)
+    # callbacks of streamed rows exchange integers
+    rows_in = {index: op for index, op in inputs.items() if index in by_rows["streamed_inputs"]}
+    rows_out = {index: op for index, op in outputs.items() if index in by_rows["streamed_outputs"]}
+    rounds = [None if arrays is None else _converted(outside, rows_in, arrays) for arrays in earlier]
+    options: dict[str, Any] = {"fill": fill, "earlier": rounds, "dump": dump, **by_rows, **measured}
+    options |= {"float_inputs": inputs.keys() - rows_in.keys(), "float_outputs": outputs.keys() - rows_out.keys()}
+    sizes = output_bytes(outside)
+    for index, op in rows_out.items():
+        sizes[index] = outside.input(op).bytes
+    given = _converted(outside, rows_in, sample)
     if isinstance(program, host.Program):
-        return host.invoke(program, plan.arena, sample, output_bytes(plan.graph), **options)
-    return emulated.invoke(program, plan.arena, sample, output_bytes(plan.graph), **options)
+        ran = host.invoke(program, plan.arena, given, sizes, **options)
+    else:
+        ran = emulated.invoke(program, plan.arena, given, sizes, **options)
+    last, *others = (_converted(outside, rows_out, each) for each in (ran.outputs, *ran.earlier))
+    return replace(ran, outputs=last, earlier=others)
 
 
 def output_bytes(graph: Graph) -> list[int]:
     """Return the number of bytes of each network output."""
     return [graph.tensors[name].bytes for name in graph.outputs]
+
+
+def _conversions(plan: Plan, outside: Graph) -> tuple[dict[int, Op], dict[int, Op]]:
+    """Return the ops of `outside` that convert network inputs, and those that convert outputs, by the index of the end."""
+    inputs, outputs = (
+        [(index, name) for index, (own, name) in enumerate(zip(*names, strict=True)) if own != name]
+        for names in ((plan.graph.inputs, outside.inputs), (plan.graph.outputs, outside.outputs))
+    )
+    return (
+        {index: outside.ops[outside.consumers[name][0]] for index, name in inputs},
+        {index: outside.ops[outside.producer[name]] for index, name in outputs},
+    )
+
+
+def _converted(outside: Graph, conversions: Mapping[int, Op], arrays: Sequence[bytes]) -> list[bytes]:
+    """Return the bytes of all inputs or outputs, after the ops `conversions` (index -> op)."""
+    found = list(arrays)
+    for index, op in conversions.items():
+        x = outside.input(op)
+        (array,) = SPECS[op.kind].reference(outside, op, [np.frombuffer(arrays[index], x.dtype).reshape(x.shape)])
+        found[index] = array.tobytes()
+    return found
 
 
 def _by_rows(plan: Plan) -> dict[str, dict[int, int]]:

@@ -41,7 +41,7 @@ def call(seed: int) -> Graph:
 
 
 def streamed(graph: Graph, hop: int) -> Graph:
-    return stream_time(run_passes(graph, float_io=False)[0], hop).graph
+    return stream_time(run_passes(graph, io="int8")[0], hop).graph
 
 
 def arena(graph: Graph, strategy: str) -> int:

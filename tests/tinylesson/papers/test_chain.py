@@ -21,7 +21,7 @@ from tinyweave.passes import run_passes
 
 
 def after_passes(graph: Graph) -> Graph:
-    return run_passes(graph, float_io=False)[0]
+    return run_passes(graph, io="int8")[0]
 
 
 def test_a_graph_of_convolutions_is_a_chain() -> None:

@@ -22,7 +22,7 @@ from tinyweave.planning import Plan, Request, plan
 @pytest.fixture(scope="module")
 def network() -> tuple[Graph, Plan]:
     """Return MBV2-w0.35 of the fusion paper with skips and a classifier, and its plan."""
-    graph, _ = run_passes(to_graph("mobilenet", narrow_mobilenet(144), classes=10), float_io=False)
+    graph, _ = run_passes(to_graph("mobilenet", narrow_mobilenet(144), classes=10), io="int8")
     return graph, plan(graph, Request("layer"))
 
 
@@ -69,7 +69,7 @@ def replace_layer(layers: tuple[ChainLayer, ...]) -> tuple[ChainLayer, ...]:
 
 def test_counts_of_a_small_network_by_hand() -> None:
     """16x16x3 -> 3x3/2 -> 8x8x4 -> depthwise 3x3 -> 8x8x4 -> 1x1 -> 8x8x6."""
-    graph, _ = run_passes(to_graph("small", blocks(Arch((16, 16, 3), 4, (Group(6, 1, (3,), (1,)),)))), float_io=False)
+    graph, _ = run_passes(to_graph("small", blocks(Arch((16, 16, 3), 4, (Group(6, 1, (3,), (1,)),)))), io="int8")
     chain, made = chain_of(graph), plan(graph, Request("layer"))
     assert macs(chain.layers) == 64 * (27 * 4 + 9 * 4 + 4 * 6) and chain.left_out == ()
     found = counted("patch_paper", made, chain, work=macs_of_graph(graph), overhead=2, ram=None).rows

@@ -134,7 +134,7 @@ def test_without_padding_the_paper_counts_all_macs(seed: int) -> None:
 def test_plan_ram_follows_the_rules_of_the_paper() -> None:
     """A layer-by-layer plan needs as much RAM as the paper's vanilla run; a fused plan needs less."""
     found = layers(narrow_mobilenet(96))
-    graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
+    graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), io="int8")
     assert plan_ram(plan(graph, Request("layer"))) == unfused(found).ram
     streamed_inputs = plan(graph, Request(stream_inputs=True))
     assert plan_ram(streamed_inputs) <= sum(streamed_inputs.arena.values()) < unfused(found).ram

@@ -60,7 +60,7 @@ def test_a_quantised_module_has_the_arena_of_its_architecture(space: SearchSpace
     loaded = tw.load(module, torch.zeros(1, channels, rows, columns))
     samples = np.random.default_rng(seed).uniform(-1, 1, (40, rows, columns, channels)).astype(np.float32)
     deployed = api.with_io(tw.quantize(loaded, samples, method="minmax").model, "int8", "nhwc").graph
-    drawn, _ = run_passes(to_graph("drawn", blocks(arch), arch.classes, pooling=pooling), float_io=False)
+    drawn, _ = run_passes(to_graph("drawn", blocks(arch), arch.classes, pooling=pooling), io="int8")
     assert [op.kind for op in deployed.ops] == [op.kind for op in drawn.ops]
     shapes = [[graph.tensors[op.outputs[0]].shape for op in graph.ops] for graph in (deployed, drawn)]
     assert shapes[0] == shapes[1]
