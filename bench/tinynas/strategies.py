@@ -67,7 +67,7 @@ nearest-neighbour networks ("random"). Images are a fifth of CIFAR-10 (28 pixels
 limits of the first section. Intervals combine the error over the test samples (paired; samples of a machine err together)
 with the error over the seeds (Student's t, spread pooled over the strategies of a set).
 """
-BOARD_WORDS = """### One supernet for several boards
+BOARD_WORDS = """## One supernet for several boards
 
 A search by supernet of spoken digits for the first board kept its supernet (3 minutes). For the other boards, the search was
 repeated with this supernet (`--set supernet=FOLDER`, 2 minutes), and with one of its own (3 minutes). One seed.

@@ -468,16 +468,9 @@ def test_strategies_are_compared_over_test_samples_groups_and_seeds() -> None:
     for strategy, share in zip(strategies.STRATEGIES[:3], (0.9, 0.5, 0.9), strict=True):
         for seed in range(3):
             right = np.random.default_rng(seed).random(900) < share + 0.01 * seed
-            line = {"set": "cifar", "limits": None, "strategy": strategy, "seed": seed, "groups": None}
-            line |= {
-                "test": 900,
-                "correct": packed(right),
-                "needs": [4000, 9000, 5.25],
-                "kind": "plain",
-                "too_short": seed == 2,
-                "cpu_seconds": 100.0,
-            }
-            lines.append(line)
+            line = {"set": "cifar", "limits": None, "strategy": strategy, "seed": seed, "groups": None, "test": 900}
+            line |= {"needs": [4000, 9000, 5.25], "kind": "plain", "too_short": seed == 2, "cpu_seconds": 100.0}
+            lines.append(line | {"correct": packed(right)})
     text = strategies.section(lines, 0.01)
     rows = [line for line in text.splitlines() if line.startswith("| cifar")]
     assert len(rows) == 3 and rows[1].count("**worse**") == 1 and not re.search(r"\*\*", rows[0] + rows[2])
@@ -485,11 +478,8 @@ def test_strategies_are_compared_over_test_samples_groups_and_seeds() -> None:
     limits, names = ["8k", "40k", 60.0], ("stm32g0b1", "nrf52840")
     boards = [line | {"board": board, "limits": limits} for line, board in zip(lines[:2], names, strict=True)]
     whole = strategies.section([*boards, *lines], 0.01)
-    assert whole.startswith(text) and [line.split(" | ")[0] for line in whole.splitlines()[-5:-2]] == [
-        "| ---",
-        "| nrf52840",
-        "| stm32g0b1",
-    ]
+    heads = [line.split(" | ")[0] for line in whole.splitlines()[-5:-2]]
+    assert whole.startswith(text) and heads == ["| ---", "| nrf52840", "| stm32g0b1"]
     assert strategies.p_values([*boards, *lines]) == strategies.p_values(lines)
     least = {line["seed"]: 100 * strategies.accuracy(line) for line in lines[3:6]}
     assert f"{np.mean(list(least.values())):.1f} ({min(least.values()):.1f} to {max(least.values()):.1f})" in rows[1]
@@ -499,13 +489,8 @@ def test_strategies_are_compared_over_test_samples_groups_and_seeds() -> None:
         for each in (lines, [line | {"groups": owners} for line in lines])
     )
     assert own.middle == grouped.middle < -35 and strategies.p_values(lines)[0] < 1e-6
-    values = np.mean(
-        [
-            unpacked(b["correct"], 900) * 100.0 - unpacked(a["correct"], 900) * 100.0
-            for a, b in zip(lines[:3], lines[3:6], strict=True)
-        ],
-        axis=0,
-    )
+    right = [unpacked(line["correct"], 900) * 100.0 for line in lines[:6]]
+    values = np.mean([b - a for a, b in zip(right[:3], right[3:], strict=True)], axis=0)
     error = [np.std([values[np.array(owners) == owner].mean() for owner in range(3)], ddof=1) / 3**0.5, values.std() / 30]
     for each, expected in zip((grouped, own), error, strict=True):
         assert each.high - each.middle == pytest.approx(1.96 * expected, rel=0.01)
