@@ -11,7 +11,7 @@ import typer
 from ..api.options import PACKAGE_VERSION
 from . import steps
 from .commands import app
-from .modules import api, kernel_shares, sample_files, text
+from .modules import api, sample_files, text
 from .options import SHARED, Inputs, Json, Options, Out, code_options, of_code, option, with_options
 
 FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube, riot or tflm"  # `--help` imports no formats
@@ -76,7 +76,5 @@ def export(
     if len(entries) > 1 and not steps.keeps_state(done.plans):
         print("the example has one arena per model; models that never run at the same time can share one")
     steps.show_needs(entries)
-    for record in (record for record in entries if record["fast_macs"] != record["macs"]):
-        text.show_lines(text.console(), kernel_shares.fast_share_lines(record)[:1])
     print(f"how to build it: {folder / 'README.md'}")
     return 0

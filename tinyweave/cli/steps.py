@@ -20,6 +20,7 @@ from .modules import (
     front,
     front_figure,
     ir,
+    kernel_shares,
     manifest,
     planning,
     records,
@@ -113,11 +114,13 @@ def written_json(entries: Sequence[dict[str, Any]], folder: Path, done: results.
 
 
 def show_needs(entries: Sequence[dict[str, Any]]) -> None:
-    """Show the RAM of each row source (--source), and the verdict on each model that does not fit."""
+    """Show the RAM of each row source (--source), MACs in portable C, and the verdict on each model that does not fit."""
     for record in entries:
         if (size := record["ram"]["row_source"]) is not None:
             print(f"row source: {columns.size(size)} more, the struct of {record['model']['name']}_source.h")
     for record in entries:
+        if record["fast_macs"] != record["macs"]:
+            text.show_lines(text.console(), kernel_shares.fast_share_lines(record)[:1])
         if record["fits"] is False:
             text.show_verdict(text.console(), record)
 

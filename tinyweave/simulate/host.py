@@ -113,10 +113,8 @@ def invoke(
     rounds: list[Round] = [*earlier, inputs]
     request.append(_numbers(len(rounds)))
     for arrays in rounds:
-        if arrays is not None and list(map(len, arrays)) != list(map(len, inputs)):
-            raise ValueError(
-                f"an earlier run has inputs of {list(map(len, arrays))} bytes, the last run of {list(map(len, inputs))}"
-            )
+        if arrays is not None and (given := list(map(len, arrays))) != (last := list(map(len, inputs))):
+            raise ValueError(f"an earlier run has inputs of {given} bytes, the last run of {last}")
         request += [_numbers(0)] if arrays is None else [_numbers(1), *arrays]
     request.append(_numbers(bool(dump or on_step)))
     dumps: dict[int, bytes] = {}
