@@ -26,6 +26,7 @@ from tinyweave.simulate import compare
 from tinyweave.simulate.target import HOST
 from tinyweave.support import toolchain
 
+TYPES = [("int8", 0.0235, -3), ("int16", 0.01, 0), ("uint8", 0.02, 130)]
 WINDOW = {"kernel": (1, 1), "stride": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
 CORES = ("cortex-m4", "cortex-m0plus", "rv32imc")  # with and without floating point in hardware
 CASES = [("int8", 0.0235, -3), ("int8", 1 / 255, -128), ("int16", 0.003, 0), ("int8", 2.1e-12, 127), ("int16", 9e11, 0)]
@@ -193,7 +194,7 @@ def without_arena(path: Path, **options: object) -> tuple[tw.Model, tw.Plan]:
 
 @pytest.mark.litert
 @pytest.mark.emulator
-@pytest.mark.parametrize("network", [NETWORKS["edges"], lambda: floats(300), lambda: floats(300, "int16", 0.01, 0)])
+@pytest.mark.parametrize("network", [NETWORKS["edges"], *(lambda given=given: floats(300, *given) for given in TYPES)])
 def test_floats_take_no_arena_and_the_outputs_are_litert_s(network: Callable[[], Graph], tmp_path: Path) -> None:
     path, arenas = file_of(network(), tmp_path), {}
     for io in ("auto", "model"):
