@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases.strict import c99
 from cases.tiny import NETWORKS, activation, graph
+from cli.running import run
 from codegen.emitted import emitted
 
 import tinyweave as tw
@@ -20,10 +21,12 @@ from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, limits, rebuild
 from tinyweave.ops.quantization import add_floats
 from tinyweave.passes import run_passes
 from tinyweave.planning import plan
+from tinyweave.report.record import outputs_record, record
 from tinyweave.simulate import compare
 from tinyweave.simulate.target import HOST
 from tinyweave.support import toolchain
 
+TYPES = [("int8", 0.0235, -3), ("int16", 0.01, 0), ("uint8", 0.02, 130)]
 WINDOW = {"kernel": (1, 1), "stride": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
 CORES = ("cortex-m4", "cortex-m0plus", "rv32imc")  # with and without floating point in hardware
 CASES = [("int8", 0.0235, -3), ("int8", 1 / 255, -128), ("int16", 0.003, 0), ("int8", 2.1e-12, 127), ("int16", 9e11, 0)]
@@ -191,7 +194,7 @@ def without_arena(path: Path, **options: object) -> tuple[tw.Model, tw.Plan]:
 
 @pytest.mark.litert
 @pytest.mark.emulator
-@pytest.mark.parametrize("network", [NETWORKS["edges"], lambda: floats(300), lambda: floats(300, "int16", 0.01, 0)])
+@pytest.mark.parametrize("network", [NETWORKS["edges"], *(lambda given=given: floats(300, *given) for given in TYPES)])
 def test_floats_take_no_arena_and_the_outputs_are_litert_s(network: Callable[[], Graph], tmp_path: Path) -> None:
     path, arenas = file_of(network(), tmp_path), {}
     for io in ("auto", "model"):
@@ -245,11 +248,14 @@ def test_uint8_edges_and_integers_stay(tmp_path: Path) -> None:
     before = NETWORKS["chain"]()
     quant = Quant((before.tensors["image"].scale,), (0,))
     outer = Tensor("outer", before.tensors["image"].shape, "uint8", quant)
-    ops = (Op("in", "quantize", ("outer",), ("image",)), *before.ops)
-    whole = verify(rebuild(replace(before, tensors=before.tensors | {"outer": outer}), ops=ops, inputs=("outer",)))
+    likely = replace(before.tensors["scores"], name="likely", dtype="uint8", quant=Quant((1 / 256,), (0,)))
+    ops = (Op("in", "quantize", ("outer",), ("image",)), *before.ops, Op("out", "quantize", ("scores",), ("likely",)))
+    tensors = before.tensors | {"outer": outer, "likely": likely}
+    whole = verify(rebuild(replace(before, tensors=tensors), ops=ops, inputs=("outer",), outputs=("likely",)))
     path = file_of(whole, tmp_path)
     models = {io: api.load(path, io=io) for io in ("auto", "model", "int8")}
-    assert [model.graph.tensors[model.graph.inputs[0]].dtype for model in models.values()] == ["uint8", "uint8", "int8"]
+    for net, dtype in zip([model.graph for model in models.values()], ["uint8", "uint8", "int8"], strict=True):
+        assert [net.tensors[name].dtype for name in (*net.inputs, *net.outputs)] == [dtype, dtype]
     arenas = {sum(api.plan(model, optimize="size").arena.values()) for model in models.values()}
     assert len(arenas) == 1
     assert models["auto"].outside is not models["auto"].graph and models["auto"].outside.inputs == ("outer",)
@@ -261,6 +267,17 @@ def test_outputs_of_run_are_floats(tmp_path: Path) -> None:
     found = [tw.run(tw.load(path, io=io), x) for io in ("auto", "model")]
     assert found[0].values[0][0].dtype == np.float32
     assert np.array_equal(found[0].real[0], found[1].real[0])
+    (output,) = outputs_record(found[0])["model"]["outputs"]
+    assert (output["dtype"], output["scale"], output["floats"]) == ("float32", None, False)
+
+
+def test_reports_name_the_types_of_the_c_and_floats_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file_of(NETWORKS["edges"](), tmp_path)
+    ends = [record(tw.load(path, io=io))["model"][key][0] for io in ("auto", "model") for key in ("inputs", "outputs")]
+    assert [(end["dtype"], end["floats"]) for end in ends] == [("int8", True)] * 2 + [("float32", False)] * 2
+    for words, count in (((), 2), (("--io", "model"), 0), (("--io", "int8"), 0)):
+        assert run("inspect", path, *words) == 0
+        assert capsys.readouterr().out.count("float in the file") == count
 
 
 def test_firmware_of_tflite_micro_keeps_its_floats(tmp_path: Path) -> None:

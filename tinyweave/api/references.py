@@ -86,7 +86,7 @@ def _litert(model: Model) -> compare.Reference:
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         litert.check_kernels(model.original)
         as_filed, outside = model.io != "int8" and model.layout == "model", model.outside
-        names = (outside if as_filed else model.graph).inputs
+        names = model.graph.inputs
         fed = [[_file_input(model, name, values) for name, values in zip(names, case, strict=True)] for case in cases]
         runs = litert.run(model.file, fed, keep=not as_filed)
         if as_filed:

@@ -57,7 +57,7 @@ def record(
     executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
     boards = api.boards_that_fit(profile, beside or 0, row_source_flash or 0) if profile else ()
     ram, flash = _ram(plan, profile, beside), _flash(plan, profile, device, row_source_flash)
-    edges = {"inputs": _tensors(graph, graph.inputs), "outputs": _tensors(graph, graph.outputs)}
+    edges = {key: _tensors(graph, model.outside, key) for key in ("inputs", "outputs")}
     return head(model, io=model.io, layout=model.layout, ops=len(graph.ops), **edges) | {
         "device": device and {key: getattr(device, key) for key in ("name", "core", "clock_hz", "ram", "flash")},
         **_within(plan, profile, device, limits, flash=flash["total"], beside=beside or 0),
@@ -379,7 +379,8 @@ def outputs_record(done: api.Outputs) -> Record:
         }
         for number, name in enumerate(done.names)
     ]
-    return head(done.model, outputs=_tensors(done.model.graph, done.model.graph.outputs)) | {
+    graph = done.model.outside
+    return head(done.model, outputs=_tensors(graph, graph, "outputs")) | {
         "ran": done.place,
         "samples": samples,
     }
@@ -442,8 +443,8 @@ def device_record(device: Device) -> Record:
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
 
 
-def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
-    """Return network inputs or outputs as plain values: name, type, shape, bytes, one scale and zero point or None."""
+def _tensors(graph: Graph, outside: Graph, key: str) -> list[Record]:
+    """Return `inputs` or `outputs` (`key`) as plain values; names in `Model.outside` differ if the C converts floats."""
     return [
         {
             "name": tensor.name,
@@ -452,8 +453,9 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
             "bytes": tensor.bytes,
             "scale": tensor.scale if tensor.quant and not tensor.quant.per_channel else None,
             "zero_point": tensor.zero_point if tensor.quant and not tensor.quant.per_channel else None,
+            "floats": tensor.name != name,
         }
-        for tensor in map(graph.tensors.__getitem__, names)
+        for tensor, name in zip(map(graph.tensors.__getitem__, getattr(graph, key)), getattr(outside, key), strict=True)
     ]
 
 

@@ -469,4 +469,5 @@ def _title(record: Record) -> str:
 
 
 def _scale(tensor: Record) -> str:
-    return f"scale {tensor['scale']:.6g}, zero point {tensor['zero_point']}" if tensor["scale"] is not None else ""
+    floats = ", float in the file" if tensor.get("floats") else ""
+    return f"scale {tensor['scale']:.6g}, zero point {tensor['zero_point']}{floats}" if tensor["scale"] is not None else ""
