@@ -1,13 +1,15 @@
 """Rewrite a model so that an engine that runs op by op needs less RAM for it. The results stay equal.
 
-TFLite Micro: pad ops are folded into the padding SAME, and the file says where each tensor lies (its metadata
-`OfflineMemoryAllocation`), because TFLite Micro's own planner places tensors by size only. Kernels' scratch is not counted.
+TFLite Micro: pad ops are folded into the padding SAME, and the first ops may run patch by patch. The file says where its
+tensors lie (metadata `OfflineMemoryAllocation`), because TFLite Micro's own planner places tensors by size only. Scratch of
+kernels is not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..exporters.tflite import PLACES, metadata_of, rewritten
 from ..ir import CompileError, Graph
@@ -16,11 +18,14 @@ from ..passes.fuse_pad import MOST_ZEROS, pad_to_same
 from ..passes.rewrite import each_op
 from ..planning import Buffer
 from ..planning.liveness import lifetimes
-from ..planning.order.order_search import best_order, file_order, live_bytes, without_views
-from ..planning.place.place import arena_bytes, in_order, place
+from ..planning.order.order_search import Order, best_order, file_order, live_bytes, without_views
+from ..planning.place.place import arena_bytes, in_order, lower_bound, place
+from .patchwork import patched, regions
 from .results import Model, Reordering, Rewriting
 
 ENGINES = ("tflm",)
+MOST_TILED = 14  # ops that are computed patch by patch
+GRIDS = tuple((rows, columns) for rows in range(1, 5) for columns in range(1, 5) if rows * columns > 1)
 MOST_ZERO_BYTES = 4096  # of Flash for a kernel's zeros that save some 200 B of RAM
 ALIGN = 16  # of tensors in TFLite Micro's arena
 
@@ -38,23 +43,62 @@ def rewrite_for(model: Model, engine: str, most_macs: float = 1.0) -> Reordering
     if not most_macs >= 1:
         raise CompileError(f"--max-mac-overhead {most_macs:g} is below 1", "give for example 1.05")
     given = model.original
-    before = arena_bytes(*placed_by_tflm(given))
-    folded = fold_pads(given, most_macs * macs(given))
-    order = best_order(folded, without_views(folded))
-    graph = replace(folded, ops=tuple(folded.ops[index] for index in order.ops))
+    buffers, offsets = placed_by_tflm(given)
+    before, most = arena_bytes(buffers, offsets), most_macs * macs(given)
+    folded = _in_best_order(fold_pads(given, most))
+    tiled = _tiled([folded, _in_best_order(fold_pads(given, macs(given)))], most) if most_macs > 1 else None
+    graph = tiled.graph if tiled else folded
     places = place(tflm_buffers(graph))
     unchanged = "it already says where its tensors lie" if PLACES in metadata_of(model.file) else ""
     if places.bytes >= before:
         unchanged = unchanged or f"TFLite Micro needs no fewer than {before:,} B for its activations"
     if unchanged:
-        owner, done = without_views(given), Rewriting(engine, before, before, unchanged=unchanged)
-        peak = max(live_bytes(given, file_order(given), owner), default=0)
-        order = replace(best_order(given, owner), ops=file_order(given), peak=peak)
-        return Reordering(model, "working_set", owner, order, model.file, given, done)
-    work = macs(graph) / macs(given) if macs(given) else 1.0
-    done = Rewriting(engine, before, places.bytes, work, len(given.ops) - len(graph.ops))
-    order, owner = replace(order, ops=file_order(graph)), without_views(given) | without_views(graph)
-    return Reordering(model, "working_set", owner, order, rewritten(model.file, graph, places.offsets), graph, done)
+        graph, done, file = given, Rewriting(engine, before, before, unchanged=unchanged), model.file
+    else:
+        work, kinds = macs(graph) / macs(given) if macs(given) else 1.0, [spec_of(op).family for op in given.ops]
+        pads = kinds.count("pad") - [spec_of(op).family for op in graph.ops].count("pad")
+        done = Rewriting(engine, before, places.bytes, work, pads, tiled.ops if tiled else 0, tiled.grid if tiled else (1, 1))
+        file = rewritten(model.file, graph, places.offsets)
+    peak = max(live_bytes(graph, file_order(graph), without_views(graph)), default=0)
+    bound = peak if tiled else min(peak, best_order(graph, without_views(graph)).lower_bound)
+    owner = without_views(given) | without_views(graph)
+    return Reordering(model, "working_set", owner, Order(file_order(graph), peak, bound), file, graph, done)
+
+
+def _in_best_order(graph: Graph) -> Graph:
+    order = best_order(graph, without_views(graph))
+    return replace(graph, ops=tuple(graph.ops[index] for index in order.ops))
+
+
+class _Tiled(NamedTuple):
+    """A graph of which the first `ops` ops are computed in a grid of patches, and TFLite Micro's bytes for it, estimated."""
+
+    bytes: float
+    graph: Graph
+    ops: int
+    grid: tuple[int, int]
+
+
+def _tiled(graphs: Sequence[Graph], most_macs: float) -> _Tiled | None:
+    """Return the graph in patches that needs the fewest bytes; None if the first of `graphs` as it is needs no more."""
+    least = _Tiled(_tflm_bytes(graphs[0]), graphs[0], 0, (1, 1))
+    for graph in graphs:
+        for region in regions(graph, MOST_TILED):
+            for grid in GRIDS:
+                new = patched(graph, region, grid)
+                if new is not None and macs(new) <= most_macs and (needed := _tflm_bytes(new)) < least.bytes:
+                    least = _Tiled(needed, new, len(region.ops), grid)
+    return least if least.ops else None
+
+
+def _tflm_bytes(graph: Graph) -> float:
+    """Estimate TFLite Micro's arena: the activations that are alive at the peak, and structures with pointers of 64 bits.
+
+    The constants fit 60 models within 8 %, plus a tenth, so that patches that are worse are not taken for better.
+    """
+    filters = [graph.output(op).shape[-1] for op in graph.ops if spec_of(op).family == "convolution"]
+    structures = 115 * len(graph.ops) + 67 * len(filters) + 8.6 * sum(filters) + 36 * len(graph.tensors)
+    return lower_bound(tflm_buffers(graph)) + structures
 
 
 def fold_pads(graph: Graph, most_macs: float) -> Graph:

@@ -265,6 +265,8 @@ class Rewriting(NamedTuple):
         after: the same for the new file.
         macs: MACs of the new file as a multiple of those of the model.
         pads: number of pad ops that were folded into other ops.
+        tiled: number of ops that run patch by patch.
+        grid: number of patches along rows and columns.
         unchanged: why the file was not changed; "" if it was.
     """
 
@@ -273,6 +275,8 @@ class Rewriting(NamedTuple):
     after: int
     macs: float = 1.0
     pads: int = 0
+    tiled: int = 0
+    grid: tuple[int, int] = (1, 1)
     unchanged: str = ""
 
 

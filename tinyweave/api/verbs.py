@@ -421,7 +421,8 @@ def reorder(
         model: a model, or the path of its file.
         engine: `tflm` to fold pad ops into convolutions, and to write where each tensor lies in TFLite Micro's arena. The file
             stays as it is if TFLite Micro would need no less RAM. None to change only the order of the ops.
-        max_mac_overhead: upper bound on the MACs for `engine`, as a multiple of the model's; 1 if None.
+        max_mac_overhead: upper bound on the MACs for `engine`, as a multiple of the model's; 1 if None. Above 1 kernels may
+            get zeros, and the first layers may run patch by patch.
         shapes: as for `load`, if `model` is a path.
 
     Returns:

@@ -367,7 +367,10 @@ def reorder(
     ] = None,
     max_mac_overhead: Annotated[
         float | None,
-        option("--max-mac-overhead F", "Let --engine extend kernels by zeros, up to F times the network's MACs. Default: 1.0."),
+        option(
+            "--max-mac-overhead F",
+            "Let --engine run the first layers patch by patch, up to F times the network's MACs. Default: 1.0.",
+        ),
     ] = None,
     out: Annotated[
         list[Path] | None,
@@ -375,7 +378,7 @@ def reorder(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Order a model's ops for the least peak memory, also in other engines.
+    """Order a model's ops for the least peak memory.
 
     Writes a .tflite file that computes the same results. Only the order of its ops changes, which saves memory in every runtime
     that frees a tensor after its last use. With --engine pad ops are folded into convolutions, and the file says where each

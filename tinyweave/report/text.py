@@ -435,9 +435,12 @@ def _engine_lines(engine: Record | None) -> list[str]:
         return []
     if engine["unchanged"]:
         return [f"the file is unchanged: {engine['unchanged']}"]
-    folded = f"; {counted(engine['pads'], 'pad op')} folded, {engine['macs']:.3f} times the MACs" if engine["pads"] else ""
+    done = [f"{counted(engine['pads'], 'pad op')} folded"] if engine["pads"] else []
+    if engine["tiled"]:
+        done.append(f"the first {counted(engine['tiled'], 'op')} in {engine['grid'][0]} x {engine['grid'][1]} patches")
+    done += [f"{engine['macs']:.3f} times the MACs"] if done else []
     saved = f"activations need {size(engine['after'])} instead of {size(engine['before'])}"
-    return [f"{engine['engine']}: {saved}, beside scratch of kernels{folded}"]
+    return [f"{engine['engine']}: {saved}, beside scratch of kernels{'; ' if done else ''}{', '.join(done)}"]
 
 
 def show_outputs(out: Console, record: Record) -> None:
