@@ -11,6 +11,8 @@ import pytest
 from cases import maps, tiny
 from cli.running import bad, run
 
+import tinyweave as tw
+from tests.passes.padded import padded_layer
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.kernels import layer_cycles
@@ -222,6 +224,23 @@ def test_reorder_prints_json(capsys, chain):
     assert set(record["orders"]) == {"file", "best"}
     best = record["orders"]["best"]
     assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]
+
+
+def test_reorder_says_how_much_less_an_engine_needs_or_that_it_needs_no_less(capsys, chain, tmp_path):
+    path, out = tmp_path / "padded.tflite", tmp_path / "new.tflite"
+    path.write_bytes(to_tflite(padded_layer("conv_2d", ((0, 1), (0, 1)))))
+    assert run("reorder", path, "--engine", "tflm", "-o", out) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    engine = tw.reorder(path, engine="tflm").engine
+    assert engine is not None and engine.after < engine.before and out.read_bytes() != path.read_bytes()
+    assert f"activations need {engine.after:,} B" in printed and f"instead of {engine.before:,} B" in printed
+    assert "1 pad op folded" in printed and "file order" in printed
+    assert run("reorder", chain, "--engine", "tflm", "-o", out) == 0
+    printed = capsys.readouterr().out
+    assert "the file is unchanged: TFLite Micro needs no fewer than " in printed and "folded" not in printed
+    assert out.read_bytes() == chain.read_bytes()
+    assert run("reorder", chain, "--engine", "tflm", "--json") == 0
+    assert f"{json.loads(capsys.readouterr().out)['engine']['before']:,} B for its activations" in printed
 
 
 def test_the_front_is_printed_as_table_json_and_figure(chain: Path, tmp_path: Path, capsys) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .guarding import guard_models
     from .models import inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
     from .options import PlanOptions
+    from .other_engines import rewrite_for
     from .plans import (
         COST_MODEL_CORES,
         DEFAULT_CORE,

@@ -418,4 +418,4 @@ def reorder_model(model: Model, count: str = "live") -> Reordering:
         raise CompileError(f"the count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
     owner = COUNTS[count](model.original)
     best = best_order(model.original, owner)
-    return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))
+    return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops), model.original)

@@ -256,6 +256,30 @@ def verdict(over: Collection[float | None], *, is_open: bool) -> bool | None:
     return True if known and not is_open else None
 
 
+class Rewriting(NamedTuple):
+    """The gain of a file that was rewritten for an engine.
+
+    Attributes:
+        engine: the engine, such as `tflm`.
+        before: bytes that the engine needs for the activations of the model's file, without scratch of kernels.
+        after: the same for the new file.
+        macs: MACs of the new file as a multiple of those of the model.
+        pads: number of pad ops that were folded into other ops.
+        tiled: number of ops that run patch by patch.
+        grid: number of patches along rows and columns.
+        unchanged: why the file was not changed; "" if it was.
+    """
+
+    engine: str
+    before: int
+    after: int
+    macs: float = 1.0
+    pads: int = 0
+    tiled: int = 0
+    grid: tuple[int, int] = (1, 1)
+    unchanged: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Reordering:
     """The op order of a model with the least peak memory, and the model's file in that order.
@@ -267,6 +291,8 @@ class Reordering:
         owner: tensor -> tensor whose memory it uses; itself if it has its own.
         best: the order as op indices, its peak in bytes, and a lower bound on the peak of every order.
         file: the .tflite file with its ops in the best order.
+        graph: the graph whose ops `best` orders: the model's, or that of the file for `engine`.
+        engine: how much less RAM an engine needs for the file; None if only the order was changed.
     """
 
     model: Model
@@ -274,17 +300,23 @@ class Reordering:
     owner: dict[str, str]
     best: Order
     file: bytes
+    graph: Graph
+    engine: Rewriting | None = None
 
     def __repr__(self) -> str:
         """Return the name and the peak bytes of the best order."""
         return f"<Reordering of '{self.model.name}': at most {self.best.peak:,} B live>"
 
-    def live(self, order: Sequence[int]) -> list[dict[str, int]]:
-        """Return, for each step of an order (op indices), the live tensors that own memory, with their bytes."""
+    def live(self, order: Sequence[int] | None = None) -> list[dict[str, int]]:
+        """Return, for each step of an order of `graph`, the live tensors that own memory, with their bytes.
+
+        The order None is that of the model's file.
+        """
         from ..planning.order.order_search import live_owners
 
-        tensors = self.model.original.tensors
-        return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
+        graph = self.model.original if order is None else self.graph
+        order = range(len(graph.ops)) if order is None else order
+        return [{n: graph.tensors[n].bytes for n in names} for names in live_owners(graph, order, self.owner)]
 
 
 @dataclass(frozen=True, eq=False)

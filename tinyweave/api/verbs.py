@@ -410,19 +410,30 @@ def compare(
     return api.compare_boards(model_of(model, chosen), api.request_of(chosen), sample=arrays, progress=progress)
 
 
-def reorder(model: AnyModel, *, shapes: Shapes | None = None) -> Reordering:
-    """Find the op order of a .tflite, .onnx or .pt2 model with the least peak memory.
+def reorder(
+    model: AnyModel, *, engine: str | None = None, max_mac_overhead: float | None = None, shapes: Shapes | None = None
+) -> Reordering:
+    """Find the op order of a .tflite, .onnx or .pt2 model with the least peak memory; rewrite it for another engine.
 
     Models that cannot be compiled, such as float models, are allowed.
 
     Args:
         model: a model, or the path of its file.
+        engine: `tflm` to fold pad ops into convolutions, and to write where each tensor lies in TFLite Micro's arena. The file
+            stays as it is if TFLite Micro would need no less RAM. None to change only the order of the ops.
+        max_mac_overhead: upper bound on the MACs for `engine`, as a multiple of the model's; 1 if None. Above 1 kernels may
+            get zeros, and the first layers may run patch by patch.
         shapes: as for `load`, if `model` is a path.
 
     Returns:
         The order, its peak in bytes (`.best.peak`), and the model as a .tflite file with its ops in this order (`.file`).
     """
-    return api.reorder_model(_read(model, shapes))
+    if engine is None and max_mac_overhead is not None:
+        raise CompileError("--max-mac-overhead has no effect without --engine", "give an engine, such as tflm")
+    read = _read(model, shapes)
+    if engine is None:
+        return api.reorder_model(read)
+    return api.rewrite_for(read, engine, 1.0 if max_mac_overhead is None else max_mac_overhead)
 
 
 def quantize(

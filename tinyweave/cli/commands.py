@@ -362,6 +362,16 @@ def reorder(
     model: ModelFile,
     *,
     shape: Shape = None,
+    engine: Annotated[
+        str | None, option("--engine NAME", "Also rewrite the model so that this engine needs less RAM: tflm (TFLite Micro).")
+    ] = None,
+    max_mac_overhead: Annotated[
+        float | None,
+        option(
+            "--max-mac-overhead F",
+            "Let --engine run the first layers patch by patch, up to F times the network's MACs. Default: 1.0.",
+        ),
+    ] = None,
     out: Annotated[
         list[Path] | None,
         option("-o --out FILE", "Write the model as .tflite, both orders as .csv, or a figure as .svg or .png; repeatable."),
@@ -370,16 +380,17 @@ def reorder(
 ) -> int:
     """Order a model's ops for the least peak memory.
 
-    Writes a .tflite file that computes the same results; only the order of its ops changes. It saves memory in every runtime
-    that frees a tensor after its last use.
+    Writes a .tflite file that computes the same results. Only the order of its ops changes, which saves memory in every runtime
+    that frees a tensor after its last use. With --engine pad ops are folded into convolutions, and the file says where each
+    tensor lies; it stays as it is if the engine would need no less RAM.
 
-    Example: tinyweave reorder kws.tflite -o kws_reordered.tflite -o kws.svg
+    Example: tinyweave reorder kws.tflite --engine tflm -o kws_tflm.tflite -o kws.svg
     """
     for path in out or ():
         if path.suffix not in (".tflite", ".csv"):
             figure.check_figure(path.name, "neither .tflite, .csv, .svg nor .png")
     with steps.errors_name(model):
-        done = api.reorder(model, shapes=shapes_of(shape))
+        done = api.reorder(model, engine=engine, max_mac_overhead=max_mac_overhead, shapes=shapes_of(shape))
     record = records.reorder_record(done, next((path for path in out or () if path.suffix == ".tflite"), None))
     contents: dict[Path, bytes | str] = {}
     for path in out or ():

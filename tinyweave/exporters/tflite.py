@@ -1,4 +1,4 @@
-"""Export a Graph as a .tflite file, and reorder the ops of a .tflite file.
+"""Export a Graph as a .tflite file, and reorder or rewrite the ops of a .tflite file.
 
 In: a Graph. Out: bytes that LiteRT and Netron open, equal for equal graphs. Functions that take a flatbuffers.Builder write a
 table, string or vector, and return its offset. Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
@@ -7,9 +7,12 @@ table, string or vector, and return its offset. Source: TFLite schema.fbs; op ve
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from io import BytesIO
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import flatbuffers
 import numpy as np
@@ -34,14 +37,32 @@ from ..tflite_schema import (
 BUFFER_ALIGN = 16
 Codes = Mapping[tuple[str, int], int]  # (op kind, version) -> index of its OperatorCode
 Feature = Callable[[Graph, Op, Tensor], bool]  # whether an op with this data input uses a feature
+PLACES = "OfflineMemoryAllocation"  # the metadata entry with the offset of each tensor in TFLite Micro's arena
+MOST_ENTRIES = 1 << 8  # metadata entries, signatures, and their tensors, that are copied from a file
 OPERATORS_SLOT = 10  # vtable offset of SubGraph.operators: 4 + 2 * its position in the schema
 
 
-def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, signature: bool = False) -> bytes:
+class Signature(NamedTuple):
+    """Names of inputs and outputs for TFLite's signature runner: pairs of a name and a tensor."""
+
+    key: str
+    inputs: Sequence[tuple[str, str]]
+    outputs: Sequence[tuple[str, str]]
+
+
+def to_tflite(
+    graph: Graph,
+    *,
+    metadata: Mapping[str, bytes] | None = None,
+    signature: bool | Sequence[Signature] = False,
+    places: Mapping[str, int] | None = None,
+) -> bytes:
     """Return a graph as the bytes of a .tflite file; raise CompileError if the format cannot hold it.
 
-    `metadata` maps names of entries to contents. `signature` adds `serving_default`, which names inputs and outputs for
-    TFLite's signature runner.
+    Args:
+        metadata: contents of the metadata entries, by name.
+        signature: signatures; True for one, `serving_default`, with the names of the tensors.
+        places: offset of each activation in TFLite Micro's arena, for the metadata entry PLACES; None for no such entry.
     """
     verify(graph)
     for tensor in graph.tensors.values():
@@ -68,10 +89,13 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
     subgraphs = [_subgraph(builder, graph.name, tensors, ops, (_ints(builder, inputs), _ints(builder, outputs)))]
     if variables:
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
-    entries = metadata or {}
+    entries = dict(metadata or {})
+    if places is not None:  # the initialiser has two tensors per variable
+        entries[PLACES] = _places([places.get(tensor.name, -1) for tensor in main] + [-1, -1] * len(variables))
     first = len(constants) + 1  # index of the buffer of the first entry
     extra = {"Metadata": _metadata(builder, list(entries), first)} if entries else {}
-    extra |= {"SignatureDefs": _signature(builder, graph, indices)} if signature else {}
+    signatures = [_default_signature(graph)] if signature is True else signature or []
+    extra |= {"SignatureDefs": _signatures(builder, signatures, indices)} if signatures else {}
     model = _table(
         builder,
         "Model",
@@ -79,14 +103,7 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
         OperatorCodes=_offsets(builder, [_operator_code(builder, kind, version) for kind, version in codes]),
         Subgraphs=_offsets(builder, subgraphs),
         Description=builder.CreateString("tinyweave"),
-        Buffers=_offsets(
-            builder,
-            [
-                _table(builder, "Buffer"),
-                *(_buffer(builder, t) for t in constants),
-                *(_bytes_buffer(builder, content) for content in entries.values()),
-            ],
-        ),
+        Buffers=_buffers(builder, constants, entries.values()),
         **extra,
     )
     builder.Finish(model, file_identifier=IDENTIFIER)
@@ -105,16 +122,27 @@ def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) ->
     return _offsets(builder, [_table(builder, "Metadata", **entry) for entry in entries])
 
 
-def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
-    """Write a vector with the signature `serving_default`: names of inputs and outputs with their tensor indices."""
+def _places(offsets: Sequence[int]) -> bytes:
+    """Return the entry PLACES: version, subgraph, count, and the offset of each tensor; TFLite Micro places those with -1."""
+    return struct.pack(f"<{3 + len(offsets)}i", 1, 0, len(offsets), *offsets)
 
-    def tensor_maps(names: Sequence[str]) -> int:
-        fields = ({"Name": builder.CreateString(name), "TensorIndex": indices[name]} for name in names)
+
+def _default_signature(graph: Graph) -> Signature:
+    return Signature("serving_default", *([(name, name) for name in names] for names in (graph.inputs, graph.outputs)))
+
+
+def _signatures(builder: flatbuffers.Builder, signatures: Sequence[Signature], indices: Mapping[str, int]) -> int:
+    """Write the vector of signatures; `indices` are those of the tensors."""
+
+    def tensor_maps(pairs: Sequence[tuple[str, str]]) -> int:
+        fields = ({"Name": builder.CreateString(name), "TensorIndex": indices[tensor]} for name, tensor in pairs)
         return _offsets(builder, [_table(builder, "TensorMap", **each) for each in fields])
 
-    inputs, outputs = tensor_maps(graph.inputs), tensor_maps(graph.outputs)
-    key = builder.CreateString("serving_default")
-    return _offsets(builder, [_table(builder, "SignatureDef", Inputs=inputs, Outputs=outputs, SignatureKey=key)])
+    defs = []
+    for each in signatures:
+        inputs, outputs, key = tensor_maps(each.inputs), tensor_maps(each.outputs), builder.CreateString(each.key)
+        defs.append(_table(builder, "SignatureDef", Inputs=inputs, Outputs=outputs, SignatureKey=key))
+    return _offsets(builder, defs)
 
 
 def _variables(graph: Graph) -> list[str]:
@@ -205,6 +233,12 @@ def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
     return int(builder.EndVector())
+
+
+def _buffers(builder: flatbuffers.Builder, constants: Iterable[Tensor], contents: Iterable[bytes]) -> int:
+    """Write the vector of buffers: an empty one, those of constants, and those of metadata entries."""
+    data = [*(_buffer(builder, t) for t in constants), *(_bytes_buffer(builder, content) for content in contents)]
+    return _offsets(builder, [_table(builder, "Buffer"), *data])
 
 
 def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
@@ -318,8 +352,7 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
     Only the vector of references changes.
     """
     model = tflite.Model.GetRootAs(file, 0)
-    if any(model.Metadata(i).Name() == b"model_control_dependencies" for i in range(model.MetadataLength())):
-        raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
+    metadata_of(file)
     subgraph = model.Subgraphs(0)
     count = subgraph.OperatorsLength()
     setup = [index for index in range(count) if kind_of(model, subgraph.Operators(index)) in WITHOUT_VALUE]
@@ -333,3 +366,67 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
     if min(references, default=1) <= 0:
         raise CompileError("the file stores its ops before the list of ops", "convert it again with TensorFlow's converter")
     return file[:vector] + struct.pack(f"<{count}I", *references) + file[vector + 4 * count :]
+
+
+def rewritten(file: bytes, graph: Graph, places: Mapping[str, int]) -> bytes:
+    """Return a graph with the inputs and outputs of a .tflite file as a file with its metadata, signatures and appended files.
+
+    `places` are as for `to_tflite`.
+    """
+    new = to_tflite(graph, metadata=metadata_of(file), signature=_signatures_of(file, graph), places=places)
+    return new + _appended(file)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise CompileError for an offset or a length that points outside of a file."""
+    try:
+        yield
+    except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise CompileError("the file's metadata or signatures are damaged", "export it again") from error
+
+
+@_readable()
+def metadata_of(file: bytes) -> dict[str, bytes]:
+    """Return the contents of the metadata entries of a .tflite file; raise CompileError if they fix the order of the ops."""
+    model = tflite.Model.GetRootAs(file, 0)
+    found = {}
+    for index in range(min(model.MetadataLength(), MOST_ENTRIES)):
+        entry = model.Metadata(index)
+        buffer = model.Buffers(entry.Buffer()) if entry.Buffer() < model.BuffersLength() else None
+        content = buffer.DataAsNumpy().tobytes() if buffer is not None and buffer.DataLength() else b""
+        found[(entry.Name() or b"").decode(errors="replace")] = content
+    if "model_control_dependencies" in found:
+        raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
+    return found
+
+
+@_readable()
+def _signatures_of(file: bytes, graph: Graph) -> list[Signature]:
+    """Return the signatures of a .tflite file for a graph with the same inputs and outputs."""
+    model = tflite.Model.GetRootAs(file, 0)
+    edges = [dict(zip(model.Subgraphs(0).InputsAsNumpy().tolist(), graph.inputs, strict=True))]
+    edges.append(dict(zip(model.Subgraphs(0).OutputsAsNumpy().tolist(), graph.outputs, strict=True)))
+    found = []
+    for each in (model.SignatureDefs(index) for index in range(min(model.SignatureDefsLength(), MOST_ENTRIES))):
+        sides = ((each.Inputs, each.InputsLength()), (each.Outputs, each.OutputsLength()))
+        pairs = [
+            [
+                ((entry.Name() or b"").decode(errors="replace"), edge[entry.TensorIndex()])
+                for entry in (read(index) for index in range(min(count, MOST_ENTRIES)))
+                if entry.TensorIndex() in edge
+            ]
+            for (read, count), edge in zip(sides, edges, strict=True)
+        ]
+        if each.SubgraphIndex() == 0:
+            found.append(Signature((each.SignatureKey() or b"").decode(errors="replace"), *pairs))
+    return found
+
+
+def _appended(file: bytes) -> bytes:
+    """Return the zip archive that TFLite's metadata appends to a file, such as the names of classes, or b""."""
+    try:
+        with ZipFile(BytesIO(file)) as archive:
+            return file[min(entry.header_offset for entry in archive.infolist()) :]
+    except (BadZipFile, OSError, ValueError, NotImplementedError):
+        return b""

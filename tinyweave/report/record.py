@@ -352,15 +352,19 @@ def explanation_record(explanation: Explanation) -> Record:
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
     """Return the record of `reorder`: the file's order and the best order, with the live tensors of each step."""
-    graph = done.model.original
-    orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
-    return head(done.model, ops=len(graph.ops)) | {
+    given, graph = done.model.original, done.graph
+    producers = {name: each.ops[index].name for each in (given, graph) for name, index in each.producer.items()}
+    return head(done.model, ops=len(given.ops)) | {
         "count": done.count,
         "lower_bound": done.best.lower_bound,
         "optimal": True if not done.best.gap else None,
         "out": str(out) if out else None,
-        "producers": {name: graph.ops[index].name for name, index in graph.producer.items() if name in done.owner},
-        "orders": {name: _order(graph, order, done.live(order)) for name, order in orders.items()},
+        "engine": done.engine._asdict() if done.engine else None,
+        "producers": {name: op for name, op in producers.items() if name in done.owner},
+        "orders": {
+            "file": _order(given, range(len(given.ops)), done.live()),
+            "best": _order(graph, done.best.ops, done.live(done.best.ops)),
+        },
     }
 
 

@@ -424,8 +424,23 @@ def show_reordering(out: Console, record: Record) -> None:
             f"file order: {size(before['peak'])} at {before['op']}, step {(before['step'] or 0) + 1}",
             f"best order: {size(after['peak'])} at {after['op']}, step {(after['step'] or 0) + 1}; {proof}",
             f"saved: {before['peak'] - after['peak']:,} B ({record['count']})",
+            *_engine_lines(record["engine"]),
         ],
     )
+
+
+def _engine_lines(engine: Record | None) -> list[str]:
+    """Return a line on how much less RAM the engine of `reorder --engine` needs, or on why the file was not changed."""
+    if engine is None:
+        return []
+    if engine["unchanged"]:
+        return [f"the file is unchanged: {engine['unchanged']}"]
+    done = [f"{counted(engine['pads'], 'pad op')} folded"] if engine["pads"] else []
+    if engine["tiled"]:
+        done.append(f"the first {counted(engine['tiled'], 'op')} in {engine['grid'][0]} x {engine['grid'][1]} patches")
+    done += [f"{engine['macs']:.3f} times the MACs"] if done else []
+    saved = f"activations need {size(engine['after'])} instead of {size(engine['before'])}"
+    return [f"{engine['engine']}: {saved}, beside scratch of kernels{'; ' if done else ''}{', '.join(done)}"]
 
 
 def show_outputs(out: Console, record: Record) -> None:

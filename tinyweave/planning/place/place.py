@@ -73,6 +73,11 @@ def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, i
     return _names(buffers, _greedy(problem, _bound(problem)))
 
 
+def in_order(buffers: Sequence[Buffer], order: Iterable[int]) -> dict[str, int]:
+    """Return the offsets of buffers (indices in `order`) that are placed one after the other at the lowest free offset."""
+    return _names(buffers, _first_fit(placement_problem(buffers, ()), order, sum(b.bytes + b.align for b in buffers) + 1))
+
+
 def place(
     buffers: Sequence[Buffer],
     rules: Sequence[Rule] = (),
