@@ -13,12 +13,14 @@ import pytest
 from cases.maps import block
 
 from tinyweave import api
+from tinyweave.api.plans import with_weights
 from tinyweave.codegen import constants_of
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.kernels.layer_cycles import COPIED_WORD, FlashReads
 from tinyweave.planning import (
     Constant,
+    Limits,
     Plan,
     Request,
     check,
@@ -33,6 +35,7 @@ from tinyweave.planning import (
     worth_copying,
 )
 from tinyweave.planning.kernels.cycles import plan_cycles
+from tinyweave.planning.memories import distribute
 
 CORE = "cortex-m33"
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
@@ -174,8 +177,11 @@ def test_copies_are_in_the_memory_with_the_most_free_bytes() -> None:
     made = api.make_plan(model, api.request_of(api.PlanOptions(weights="ram"), board))
     homes = {made.buffer(copy_name(name)).memory for name in made.copies}
     assert homes == {max(board.memory_maps[0], key=lambda name: board.memory_maps[0][name])}
-    external = api.make_plan(model, api.request_of(api.PlanOptions(weights="ram"), find("mps2-an386")))
-    assert "psram" not in external.arena and external.copies
+    spread = distribute(plan(block(), Request("layer")), {"fast": 1_000, "outside": 100_000}, overlap=False)
+    assert set(spread.arena) == {"fast", "outside"}
+    limits = Limits(maps=({"fast": 1_000}, {"fast": 1_000, "outside": 100_000}))
+    there = with_weights(spread, Request(weights="ram", limits=limits))
+    assert {there.buffer(copy_name(name)).memory for name in there.copies} == {"fast"}, "the first map has no external RAM"
 
 
 def test_a_word_for_the_place_of_weights_is_checked() -> None:
