@@ -160,6 +160,7 @@ PLANNER = (
     ("kernel_choice", "order"),
     ("fuse",),
     ("assemble", "kernels", "memories", "serialize", "explain"),
+    ("constants_in_ram",),
     ("search",),
     ("request",),
     ("strategies",),

@@ -22,9 +22,10 @@ from fuzz.formats import ALL
 from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network, random_order
 
 from tinyweave import ops
+from tinyweave.codegen import constants_of
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import ASKED_FOR
-from tinyweave.planning import Buffer, Plan, Request, check, front
+from tinyweave.planning import Buffer, Plan, Request, check, front, with_copies
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
@@ -105,7 +106,15 @@ def trials(seed: int) -> list[Trial]:
     """Return random, checked plans of the network of this seed."""
     rng, graph = random.Random(seed), network(seed)
     graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
-    return [Trial(seed, f"net_{seed}_{number}", random_plan(graph, rng)) for number in range(PLANS)]
+    plans = [random_plan(graph, rng) for _ in range(PLANS)]
+    return [Trial(seed, f"net_{seed}_{number}", with_random_copies(plan, rng)) for number, plan in enumerate(plans)]
+
+
+def with_random_copies(plan: Plan, rng: random.Random) -> Plan:
+    """Return the plan with copies of random constants, or of none."""
+    constants = constants_of(plan)
+    chosen = rng.sample(constants, rng.choice((0, 0, rng.randint(0, len(constants)))))
+    return check(with_copies(plan, chosen, "sram")) if chosen else plan
 
 
 def front_trials(seed: int) -> list[Trial]:
@@ -120,7 +129,8 @@ def front_trials(seed: int) -> list[Trial]:
     except CompileError:  # an input or output cannot be streamed
         points = front(graph, Request(**options))
     chosen = rng.sample(points, min(PLANS, len(points)))
-    return [Trial(seed, f"net_{seed}_{number}", plan, is_exact=True) for number, plan in enumerate(chosen)]
+    named = ((f"net_{seed}_{number}", with_random_copies(plan, rng)) for number, plan in enumerate(chosen))
+    return [Trial(seed, name, plan, is_exact=True) for name, plan in named]
 
 
 def random_plan(graph: Graph, rng: random.Random) -> Plan:
@@ -240,6 +250,7 @@ def run(
     for number, sample in enumerate(samples):
         if number and not state:
             block[begin : begin + size] = fill[number][GUARD : GUARD + size]
+            function("init")(memory)  # it copies constants
         for index, array in enumerate(sample):
             if graph.inputs[index] not in plan.streamed_inputs:
                 ctypes.memmove(address["input"](memory, index), array.tobytes(), array.nbytes)

@@ -16,7 +16,7 @@ from cases.tiny import graph as tiny
 from fuzz.faster_kernels import with_kernels_of
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.planning import Plan, Request, Tile, plan, plan_in_order, plan_in_stages
+from tinyweave.planning import Constant, Plan, Request, Tile, plan, plan_in_order, plan_in_stages, with_copies
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.memories import distribute
 from tinyweave.planning.plan import Place, RowSchedule
@@ -77,6 +77,9 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "a tall tile": lambda: plan_in_stages(block(25), [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1),)),
     "a tall tile with scratch": lambda: with_kernels_of(
         plan_in_stages(block(25), [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1),)), "cortex-m4"
+    ),
+    "constants in RAM": lambda: with_copies(
+        made("layers"), [Constant("weights", 64, 4, ("conv_2d_0",)), Constant("bias", 8, 4, ("conv_2d_0",))], "sram"
     ),
     "streamed": lambda: plan_in_stages(
         segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)

@@ -60,6 +60,37 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: replace(p, buffers=tuple(replace(b, align=12) if b.name == p.graph.inputs[0] else b for b in p.buffers)),
         "aligned to 12",
     ),
+    "a copy of constants without a buffer": (
+        "constants in RAM",
+        lambda p: replace(p, copies={**p.copies, "other": ("conv_2d_0",)}),
+        "there is no buffer 'other.copy' for the copy of constants",
+    ),
+    "a copy of constants that is claimed after the first step only": (
+        "constants in RAM",
+        lambda p: lived(p, "bias.copy", start=1),
+        "the copy 'bias.copy' is claimed in the steps 1 to 5, but kept in all",
+    ),
+    "a copy of constants on the last word of another": (
+        "constants in RAM",
+        lambda p: onto(p, "bias.copy", "weights.copy", 60),
+        "the copy 'weights.copy' shares bytes with ['bias.copy']",
+    ),
+    "a copy of constants on the last word of an activation that dies before": (
+        "constants in RAM",
+        lambda p: onto(p, "weights.copy", p.graph.inputs[0], p.buffer(p.graph.inputs[0]).bytes - 4),
+        "the copy 'weights.copy' shares bytes with",
+    ),
+    "a copy of constants for an unknown op": (
+        "constants in RAM",
+        lambda p: replace(p, copies={**p.copies, "bias": ("conv_2d_9",)}),
+        "the copy 'bias.copy' is read by ('conv_2d_9',), not by some ops that run a kernel",
+    ),
+    "a copy of constants for an op twice": (
+        "constants in RAM",
+        lambda p: replace(p, copies={**p.copies, "bias": ("conv_2d_0", "conv_2d_0")}),
+        "not by some ops that run a kernel",
+    ),
+    "a copy of constants for no op": ("constants in RAM", lambda p: replace(p, copies={**p.copies, "bias": ()}), "read by ()"),
     "scratch that no kernel uses": ("layers", lambda p: replace(p, scratch=4), "the scratch claimed is 4 bytes, the most"),
     "less scratch than a kernel uses": ("scratch", lambda p: replace(p, scratch=0), "the scratch claimed is 0 bytes, the most"),
     "a buffer that ends before it is read": (

@@ -28,6 +28,7 @@ REQUEST_FIELDS = {  # option -> field of a Request
     "max_mac_overhead": "max_mac_overhead",
     "stream_inputs": "stream_inputs",
     "stream_outputs": "stream_outputs",
+    "weights": "weights",
 }
 OVERHEADS = (1.1, 1.2, 1.5)  # MAC overheads, tried last because recomputation is slow to plan and to run
 MOST_TRIES = 24  # most combinations of options to plan on the same board
@@ -397,6 +398,8 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
     graph, request = search.model.graph, search.request
     if request.strategy != "best":
         yield "schedule", "best"
+    if request.weights == "ram":
+        yield "weights", "auto"
     converted = any(graph.tensors[name].dtype != "int8" for name in (*graph.inputs, *graph.outputs))
     turned = any(op.kind == "transpose" for op in graph.ops)
     edges_now = (("io", search.model.io, "int8", converted), ("layout", search.model.layout, "nhwc", turned))

@@ -42,6 +42,8 @@ class PlanOptions:
         flash: Flash limit, likewise; None takes the device's Flash.
         latency_ms: time limit of one inference in milliseconds; None is no limit. It needs a device with a known clock and a
             core with a cycle model.
+        weights: where constants are while the network runs. `flash`: in Flash. `ram`: in RAM, copied there once by `init`.
+            `auto`: in RAM where that saves the most estimated time within the RAM limit.
     """
 
     schedule: str = "best"
@@ -53,6 +55,7 @@ class PlanOptions:
     ram: int | str | None = None
     flash: int | str | None = None
     latency_ms: float | None = None
+    weights: str = "flash"
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -72,6 +75,7 @@ class PlanChanges(TypedDict, total=False):
     ram: int | str | None
     flash: int | str | None
     latency_ms: float | None
+    weights: str
 
 
 class CodeChanges(PlanChanges, total=False):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import planning
-from ..codegen import constant_bytes
+from ..codegen import constant_bytes, constants_of
 from ..devices import Device, parse_size
 from ..exporters import tflite as tflite_exporter
 from ..ir import CompileError, Graph, shortened
@@ -22,6 +22,7 @@ from ..planning.explain import Explanation
 from ..planning.explain import explain as explain_tensor
 from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
 from ..planning.kernels.flash_budget import code_range
+from ..planning.kernels.stack import stack_bytes
 from ..planning.order.order_search import best_order, without_views
 from ..simulate.instruction_timing import TIMINGS, Cycles, milliseconds
 from ..support.files import read_file
@@ -33,6 +34,8 @@ DEFAULT_CORE = "cortex-m4"
 # the plan with the least arena, whatever its stack, since no plan is within 0 bytes; its code is small
 SMALLEST = Request(objective="size", limits=Limits(0), core=DEFAULT_CORE)
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
+WEIGHTS = ("flash", "auto", "ram")  # where constants are while the network runs
+MORE_STACK = 256  # bytes of RAM that copies of constants leave beside the estimated stack
 OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
 TFLITE_MICRO_CODE = 26_752
@@ -51,6 +54,8 @@ def request_of(options: PlanOptions, device: Device | None = None) -> Request:
     """
     if options.optimize is not None and options.optimize not in OPTIMIZE:
         raise CompileError(f"--optimize {options.optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    if options.weights not in WEIGHTS:
+        raise CompileError(f"--weights {options.weights} is unknown", f"it is one of {', '.join(WEIGHTS)}")
     return Request(
         options.schedule,
         options.optimize,
@@ -59,6 +64,7 @@ def request_of(options: PlanOptions, device: Device | None = None) -> Request:
         options.stream_inputs,
         options.stream_outputs,
         device.core if device else DEFAULT_CORE,
+        weights=options.weights,
     )
 
 
@@ -103,7 +109,7 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     none does, the result is the plan that exceeds RAM, Flash and time by the least, in this order.
     """
     search = choices(model, request, known)
-    plan = search.plan(checked=False, progress=progress)
+    plan = with_weights(search.plan(checked=False, progress=progress), request)
     over = limits_excess(plan, request)
     limits, plans = request.limits, [(over, plan)]
     hopeless = (over[0] and search.least_bytes > (limits.bytes or 0)) or (
@@ -111,7 +117,8 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     )
     for objective in other_objectives(plan.objective, over) if any(over) and not (request.fast or hopeless) else ():
         try:
-            plan = choices(model, replace(request, objective=objective), known).plan(checked=False, progress=progress)
+            search = choices(model, replace(request, objective=objective), known)
+            plan = with_weights(search.plan(checked=False, progress=progress), request)
         except CompileError:
             continue  # it executes too many multiply-accumulates
         over = limits_excess(plan, request)
@@ -119,6 +126,30 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
         if not any(over):
             break
     return min(plans, key=lambda each: each[0])[1]
+
+
+def with_weights(plan: Plan, request: Request) -> Plan:
+    """Return an unchecked plan with the copies of constants that `request.weights` asks for.
+
+    They are in the memory of the device with the most free bytes, of external RAM only if the device has no other.
+    """
+    if request.weights == "flash":
+        return plan
+    limits, constants = request.limits, constants_of(plan)
+    memories = limits.memories(plan.arena)
+    if memories is None:
+        memory, free = max(plan.arena, key=lambda name: plan.arena[name], default=planning.ONE_MEMORY), limits.ram
+        free = None if free is None else free - sum(plan.arena.values())
+    else:
+        left = {name: size - plan.arena.get(name, 0) for name, size in memories.items()}
+        internal = {name: left[name] for name in left if name in limits.maps[0]} or left
+        memory = max(internal, key=lambda name: internal[name])
+        free = internal[memory]
+    if request.weights == "auto":
+        core = cost_model_core(request.core)
+        room = None if free is None else free - stack_bytes(plan, request.core) - MORE_STACK
+        constants = planning.worth_copying(plan, constants, room, core, limits.reads)
+    return planning.with_copies(plan, constants, memory) if constants else plan
 
 
 def weight_bytes(graph: Graph) -> int:

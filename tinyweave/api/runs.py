@@ -184,8 +184,9 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
     plan, core, waits = built.plan, built.target, flash_waits(built.target, device)
     traced = whole
     if by_step:
-        fused = [(step, index) for step, stage in enumerate(plan.stages) if stage.schedule is not None for index in stage.ops]
-        layers = {plan.graph.ops[index].name: step for step, index in fused}
+        # parameters that point to RAM are on the stack, where calls are not recognised by them: such stages are counted whole
+        split = [step for step, stage in enumerate(plan.stages) if stage.schedule and not plan.copied.keys() & {*stage.ops}]
+        layers = {plan.graph.ops[index].name: step for step in split for index in plan.stages[step].ops}
         traced = target.invoke(target.with_trace(built), run.sample, caches=flash_caches(core, device), layers=layers)
     others = foreign(plan.variants, core)
     reading = _reading(run, waits, device) if device and device.bus and waits and not others else None
@@ -328,7 +329,7 @@ def _fitted(asked: _Asked) -> target.Run:
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash = _other_flash(built)
         replanned = asked.plan(allowed, other_flash)
-        if replanned.variants == built.plan.variants:
+        if (replanned.variants, replanned.copies) == (built.plan.variants, built.plan.copies):
             break
         built = build(replanned)
     if fitting is not None and _exceeds_flash(built, allowed):  # the code of newly chosen kernels is larger than estimated
@@ -337,7 +338,7 @@ def _fitted(asked: _Asked) -> target.Run:
     for _ in range(REBUILDS):
         stricter = _stricter(allowed, there, asked.device)
         replanned = asked.plan(stricter, other_flash) if stricter else built.plan
-        if (replanned.stages, replanned.variants) == (built.plan.stages, built.plan.variants):
+        if all(getattr(replanned, key) == getattr(built.plan, key) for key in ("stages", "variants", "copies")):
             break
         built = build(replanned)
         there = asked.run(built)

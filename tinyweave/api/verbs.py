@@ -140,6 +140,8 @@ def pareto(
         raise CompileError(f"pareto needs schedule best, not {chosen.schedule}", "leave out the schedule")
     if chosen.optimize is not None:
         raise CompileError("optimize picks one plan, and pareto returns many", "leave it out, or use plan")
+    if chosen.weights != "flash":
+        raise CompileError("pareto returns plans that read weights from Flash", "leave out the weights, or use plan")
     return api.front(model_of(model, chosen), api.request_of(chosen, target))
 
 
@@ -407,6 +409,10 @@ def compare(
     chosen = changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
         raise CompileError(f"{given[0]} has no effect: compare takes the limits of each board", "leave it out")
+    if chosen.weights != "flash":
+        raise CompileError(
+            "compare reads weights from Flash, with one plan for many boards", "leave out the weights, or use plan"
+        )
     return api.compare_boards(model_of(model, chosen), api.request_of(chosen), sample=arrays, progress=progress)
 
 

@@ -119,7 +119,8 @@ def plan(
         figure.check_figure(out.name)
         if not pareto:
             raise ir.CompileError(f"'{out}' would be the figure of --pareto", "add --pareto, or give a name that ends in .json")
-    for name, value in {"--explain": tensor, "--optimize": chosen["optimize"]}.items():
+    needs_one = {"--explain": tensor, "--optimize": chosen["optimize"], "--weights": chosen["weights"] != "flash"}
+    for name, value in needs_one.items():
         if pareto and value:
             raise ir.CompileError(f"{name} needs one plan, and --pareto shows many", "leave out one of them")
     target = steps.target_of(model, chosen)

@@ -130,6 +130,13 @@ def schedule_options(
         ),
     ] = False,
     max_mac_overhead: Overhead = None,
+    weights: Annotated[
+        str,
+        option(
+            "--weights flash|auto|ram",
+            "Read constants from Flash, or copy all of them (ram), or those that save the most time (auto), to RAM at init.",
+        ),
+    ] = "flash",
 ) -> None:
     """Declare the options of the planner's strategy and objective; see `with_options`."""
 

@@ -89,8 +89,8 @@ def record_of(target: Arguments, plan: planning.Plan, **measured: Any) -> dict[s
 
 
 def keeps_state(plans: Sequence[planning.Plan]) -> bool:
-    """Return whether any planned model keeps state in its arena between calls, so that models cannot share one arena."""
-    return any(tensor.role == "state" for plan in plans for tensor in plan.graph.tensors.values())
+    """Return whether any planned model keeps state or constants in its arena, so that models cannot share one arena."""
+    return any(plan.copies or any(t.role == "state" for t in plan.graph.tensors.values()) for plan in plans)
 
 
 def plan_records(targets: Sequence[Arguments], done: results.Emission, chosen: Options) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Code generation: from a Plan to C files as text. The functions have no side effects; they read a plan and never search."""
 
 from .header import Frames, Origin, survives
-from .model import Source, constant_bytes, emit
+from .model import Source, constant_bytes, constants_of, emit
 
-__all__ = ["Frames", "Origin", "Source", "constant_bytes", "emit", "survives"]
+__all__ = ["Frames", "Origin", "Source", "constant_bytes", "constants_of", "emit", "survives"]

@@ -14,7 +14,7 @@ from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
 from ..ops.quantization import INTEGERS
-from ..planning import Plan
+from ..planning import Plan, copy_name
 from ..planning.fuse.row_access import row_bytes
 from . import c
 from .layer import CTYPES
@@ -104,7 +104,7 @@ typedef struct {{
 {memories}
 }} {m}_memory;
 
-{frames}{io}
+{copies}{frames}{io}
 
 /* Callbacks for inputs and outputs that are streamed row by row during invoke (those whose _STREAMED macro above is 1).
  * A callback returns 0, or an error code, which ends invoke. If nothing is streamed, pass NULL to invoke. */
@@ -150,6 +150,9 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
+        copies=COPIES.format(P=prefix, bytes=copied)
+        if (copied := sum(plan.buffer(copy_name(a)).bytes for a in plan.copies))
+        else "",
         frames=_frames(origin.frames, prefix) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
         conversions=_conversions(plan, name),
@@ -163,6 +166,12 @@ def _frames(frames: Frames, prefix: str) -> str:
     return FRAMES.format(P=prefix, new_rows=new_rows, **frames._asdict())
 
 
+COPIES = """\
+/* Bytes of constants that init copies from Flash to these memories, where invoke reads them. They must stay there: nothing else
+ * may use these memories between two calls of invoke, or init must be called again. */
+#define {P}_COPIED_BYTES {bytes}
+
+"""
 FRAMES = """\
 /* The model takes frames. Each invoke takes HOP_FRAMES new frames, the oldest first, and computes the outputs of the last
  * WINDOW_FRAMES frames. The model keeps what it needs of earlier frames in its memory. After init or reset the window holds

@@ -10,7 +10,7 @@ import numpy as np
 from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant, packed
 from ..kernels.table import BY_NAME, Variant
-from ..planning import Plan, scratch_name
+from ..planning import Plan, copy_name, scratch_name
 from ..planning.fuse.rematerialise import is_rematerialised
 from . import c
 
@@ -32,14 +32,18 @@ class Constants:
 
     # (C type, content) -> (C name, values, header with the layout or ""), in the order in which the arrays were added
     arrays: dict[tuple[str, bytes], tuple[str, np.ndarray, str]] = field(default_factory=dict)
+    # C name -> the ops whose kernels read the array; "" stands for functions besides `invoke`
+    readers: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def add(self, name: str, values: np.ndarray, ctype: str, layout: str = "") -> str:
-        """Add an array and return its C name: `name`, or the name of an equal array that was added before."""
+    def add(self, name: str, values: np.ndarray, ctype: str, layout: str = "", *, op: str = "") -> str:
+        """Add an array that an op reads and return its C name: `name`, or the name of an equal array that was added before."""
         values = values if values.size else np.zeros(1)  # C has no empty arrays
         # converted to the C type, so that equal bytes mean equal arrays
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))
         key = (ctype, values.tobytes())
-        return self.arrays.setdefault(key, (name, values, layout))[0]
+        name = self.arrays.setdefault(key, (name, values, layout))[0]
+        self.readers.setdefault(name, {})[op] = None
+        return name
 
     @property
     def texts(self) -> list[str]:
@@ -63,6 +67,11 @@ class Code:
     params: str
     call: str
     note: str = ""
+
+    @property
+    def in_ram(self) -> list[str]:
+        """Return the lines of `params` as variables of `invoke` if they have addresses in RAM, known when it runs; else []."""
+        return self.params.replace("static const ", "const ").rstrip().split("\n") if " + AT_" in self.params else []
 
 
 @dataclass(frozen=True)
@@ -105,13 +114,18 @@ class Layer:
         return self.graph.output(self.op)
 
     def table(self, suffix: str, values: np.ndarray, ctype: str = "int32_t") -> str:
-        """Add a constant array for this op and return its C name, which ends in `suffix` unless an equal array exists."""
-        return self.constants.add(f"{self.name}_{suffix}", values, ctype)
+        """Add a constant array for this op and return its address; its C name ends in `suffix` unless an equal array exists."""
+        return self._array(suffix, values, ctype)
 
     def stream(self) -> str:
-        """Add the kernel's weight stream and return its C name."""
+        """Add the kernel's weight stream and return its address."""
         assert self.row.stream is not None
-        return self.constants.add(f"{self.name}_weights", self.row.stream(self.graph, self.op), "uint32_t", self.row.layout)
+        return self._array("weights", self.row.stream(self.graph, self.op), "uint32_t", self.row.layout)
+
+    def _array(self, suffix: str, values: np.ndarray, ctype: str, layout: str = "") -> str:
+        """Add a constant array and return the C expression of its address: its name in Flash, or its copy in RAM."""
+        name = self.constants.add(f"{self.name}_{suffix}", values, ctype, layout, op=self.name)
+        return f"(const {ctype} *)(const void *)({self.at[copy_name(name)]})" if name in self.plan.copies else name
 
     def address(self, tensor: Tensor) -> str:
         """Return the C expression of a tensor's address. The array of a constant is added to `constants`."""

@@ -16,7 +16,7 @@ from .. import __version__
 from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
-from ..planning import Plan
+from ..planning import Constant, Plan, copy_name
 from ..planning.explain import why_portable
 from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
@@ -56,6 +56,7 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
+    _check_copies(plan)
     at, constants = _addresses(plan), Constants()
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant], ["tw_tile.c"] if _has_tiles(plan) else [])
@@ -74,12 +75,38 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
 
 def constant_bytes(plan: Plan) -> int:
     """Return the total bytes of the arrays that `emit` would write to <m>_weights.h."""
+    return _constants(plan).bytes
+
+
+def constants_of(plan: Plan) -> list[Constant]:
+    """Return the arrays that only kernels read, which a plan may copy to RAM."""
+    constants = _constants(plan)
+    return [
+        Constant(name, values.nbytes, max(4, values.itemsize), tuple(constants.readers[name]))
+        for name, values, _ in constants.arrays.values()
+        if "" not in constants.readers[name]
+    ]
+
+
+def _constants(plan: Plan) -> Constants:
+    """Return the arrays that `emit` would write to <m>_weights.h."""
     at, constants = _addresses(plan), Constants()
     _codes(plan, at, constants)
     _reset_lines(plan, at, constants)
     for which in ("input", "output"):
         _access(plan, "", which, constants)
-    return constants.bytes
+    return constants
+
+
+def _check_copies(plan: Plan) -> None:
+    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' arrays."""
+    known = {each.name: each for each in constants_of(plan)} if plan.copies else {}
+    for name, readers in plan.copies.items():
+        buffer, array = plan.buffer(copy_name(name)), known.get(name)
+        if array is None or (buffer.bytes, readers) != (array.bytes, array.ops) or buffer.align % array.align:
+            raise CompileError(
+                f"the plan is damaged: it copies constants '{name}', which differ from its kernels'", "plan again"
+            )
 
 
 def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int, Code | None]:
@@ -139,6 +166,7 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
             shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
+    shown |= {copy_name(array): f"{array}  (copied by init)" for array in plan.copies}
     roles: dict[str, Collection[str]] = {"input": graph.inputs, "output": graph.outputs, "streamed": plan.streamed_outputs}
     roles["kept between calls"] = initial_state(graph)
     for name, place in plan.places.items():
@@ -162,7 +190,11 @@ def _offsets(plan: Plan) -> list[str]:
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
-    rows += [(f"AT_{name.upper().replace('.', '_')}", plan.offsets[name], "scratch") for name in scratch]
+    copies = set(map(copy_name, plan.copies))
+    rows += [
+        (f"AT_{name.upper().replace('.', '_')}", plan.offsets[name], "copied by init" if name in copies else "scratch")
+        for name in scratch
+    ]
     width, digits = (max((len(str(row[i])) for row in rows), default=0) for i in (0, 1))
     return [f"{label:<{width}} = {offset:>{digits}}, {c.comment([_short(name)])}" for label, offset, name in rows]
 
@@ -199,7 +231,7 @@ def _body(
     used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
     headers = {variant.header for variant in used if variant.header} | ({"tw_tile.h"} if _has_tiles(plan) else set())
     includes = ["tw.h", *sorted(headers - {"tw.h"})] if headers else []
-    string = "#include <string.h>\n" if reset else ""
+    string = "#include <string.h>\n" if reset or plan.copies else ""
     parts = [
         c.comment([*banner(f"{name}.c", origin), "", *picture]),
         f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n#include "{name}_weights.h"\n'
@@ -210,9 +242,9 @@ def _body(
         + "".join(f"    {line}" for line in _offsets(plan))
         + "};\n",
     ]
-    parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params)]
+    parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params and not code.in_ram)]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
-    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at, origin.core)]
+    parts += [_setup(plan, name, reset, at), *access, _invoke(plan, name, codes, at, origin.core)]
     return "\n".join(parts)
 
 
@@ -277,8 +309,8 @@ def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
     return value.take([0], axis), value.shape[axis]
 
 
-def _setup(plan: Plan, name: str, reset: list[str]) -> str:
-    """Return the C functions init, which checks the memories and resets the state, and reset.
+def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str]) -> str:
+    """Return the C functions init, which checks the memories, copies constants and resets the state, and reset.
 
     `reset` are the statements that reset the state; empty if the model has none.
     """
@@ -292,6 +324,10 @@ def _setup(plan: Plan, name: str, reset: list[str]) -> str:
         for error, tests in ((-1, " ||\n        ".join(wrong)), (-2, " || ".join(small)))
         if tests
     )
+    homes = {plan.buffer(copy_name(array)).memory for array in plan.copies}
+    copies = [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in homes]
+    copies += [f"memcpy({at[copy_name(array)]}, {array}, sizeof {array});" for array in plan.copies]
+    checks += "".join(f"    {line}\n" for line in copies)
     return f"""\
 int {name}_init(const {name}_memory *memory)
 {{
@@ -369,9 +405,15 @@ def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str
         same = ", no code: input and output are the same bytes" if code is None else ""
         reason = why_portable(plan, index, core)
         notes.append(layer_note(graph, op, code.note if code else "") + same + (f"; portable C: {reason}" if reason else ""))
+    in_ram = [line for index in stage.ops if (code := codes[index]) for line in code.in_ram]
     if stage.tiles is None:
         code = codes[stage.ops[0]]
-        return [*c.comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]
+        return [*c.comment_lines(f"{number} {notes[0]}"), *_block(in_ram, code.call.rstrip().split("\n") if code else [])]
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
     head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
-    return [*head, *stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)]
+    return [*head, *_block(in_ram, stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes))]
+
+
+def _block(params: list[str], lines: list[str]) -> list[str]:
+    """Return lines of C behind definitions of parameters that point to RAM, in a block; `lines` if there are none."""
+    return ["{", *(f"    {line}" for line in [*params, *lines]), "}"] if params else lines

@@ -88,6 +88,7 @@ def layer_cycles(
     *,
     reads: FlashReads | None = None,
     evicted: float = 0,
+    copied: int = 0,
 ) -> float | None:
     """Estimate the cycles of one call of a kernel, or return None if the kernel has no fitted constants for `core`.
 
@@ -98,6 +99,7 @@ def layer_cycles(
             of a dense layer's input.
         reads: The wait states of the Flash; None for zero wait states.
         evicted: The share of calls before which other layers have evicted the constants from the cache of a slow Flash.
+        copied: The bytes of constants that the kernel reads from RAM, because they were copied there before.
 
     """
     if not variant:
@@ -119,7 +121,7 @@ def layer_cycles(
     if part == NEXT_ROW:
         return cycles + reads.of_code(cycles, 1, row.loop_bytes)
     code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes, alone=part is None)
-    count, times = row.flash(graph, op), 1 if row.copying else passes
+    count, times = max(0, row.flash(graph, op) - copied), 1 if row.copying else passes
     return cycles + code + reads.of_constants(count, times, alone=evicted if part else 1, in_order=row.stream is not None)
 
 

@@ -27,9 +27,10 @@ Candidate: a plan with its bytes and cycles, to be compared with others.
 from ..support.progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
+from .constants_in_ram import Constant, cycles_to_copy, with_copies, without_copies, worth_copying
 from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, likely_code, trades_flash
 from .memories import distribute_over_maps
-from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
+from .plan import ONE_MEMORY, Buffer, Place, Plan, Stage, Tile, copy_name, scratch_name
 from .planner import PlanSearch, SpaceCache, front, plan
 from .request import Limits, Objective, Request
 from .search.pareto import Query, solve
@@ -38,9 +39,11 @@ from .serialize import from_json, to_json
 from .strategies import RECOMPUTING, STRATEGIES
 
 __all__ = [
+    "ONE_MEMORY",
     "RECOMPUTING",
     "STRATEGIES",
     "Buffer",
+    "Constant",
     "Limits",
     "Objective",
     "OtherFlash",
@@ -56,6 +59,8 @@ __all__ = [
     "Tile",
     "check",
     "constant_bytes",
+    "copy_name",
+    "cycles_to_copy",
     "distribute_over_maps",
     "flash_bytes",
     "from_json",
@@ -68,4 +73,7 @@ __all__ = [
     "solve",
     "to_json",
     "trades_flash",
+    "with_copies",
+    "without_copies",
+    "worth_copying",
 ]

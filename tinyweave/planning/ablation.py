@@ -17,6 +17,7 @@ from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, views
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, plan_in_order
+from .constants_in_ram import without_copies
 from .fuse.row_schedule import plan_macs, rules_of
 from .kernel_choice import KernelRule, named_kernels, scratch_of, variants_in
 from .order.order_search import best_order, file_order, without_views
@@ -66,8 +67,12 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best") 
         streamed = Request(stream_inputs=inputs, stream_outputs=outputs)
         add(last, smallest_plan(graph, streamed, kernels).arena[ONE_MEMORY])
         last = "+ work again"
-    whole = sum(planned.arena.values()) if len(planned.arena) == 1 else _in_one_memory(planned, overlap=name != "layer")
-    return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
+    bare = without_copies(planned)
+    whole = sum(bare.arena.values()) if len(bare.arena) == 1 else _in_one_memory(bare, overlap=name != "layer")
+    kept = {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
+    return kept | (
+        {"+ constants in RAM": whole + sum(planned.arena.values()) - sum(bare.arena.values())} if planned.copies else {}
+    )
 
 
 def _in_order(graph: Graph, kernels: KernelRule, *, share: bool, max_distance: int) -> int:

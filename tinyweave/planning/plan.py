@@ -135,6 +135,8 @@ class Plan:
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
+    # array of constants that `init` copies to RAM -> names of the ops whose kernels read it; the others are read from Flash
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     objective: str = ""  # that the planner minimised; "" if unknown. Files of plans do not have it
 
     def __repr__(self) -> str:
@@ -160,10 +162,13 @@ class Plan:
         return f"<p>{escape(head)}</p>{maps}<details><summary>{len(rows)} buffers</summary>{listed}</details>"
 
     def kind(self, buffer: Buffer) -> str:
-        """Return the kind of a buffer: state, ring (line buffer), output, input, scratch, tile or map."""
+        """Return the kind of a buffer: state, ring (line buffer), output, input, scratch, tile or map.
+
+        Copies of constants count as state, because they are kept between calls.
+        """
         graph, ops = self.graph, [op.name for op in self.graph.ops]
         tensors = [name for name, place in self.places.items() if place.buffer == buffer.name]
-        if any(graph.tensors[name].role == "state" for name in tensors):
+        if any(graph.tensors[name].role == "state" for name in tensors) or buffer.name in map(copy_name, self.copies):
             return "state"
         if buffer.name in graph.tensors and buffer.bytes < graph.tensors[buffer.name].bytes:
             return "ring"
@@ -192,6 +197,15 @@ class Plan:
     @cached_property
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in self.buffers}
+
+    @cached_property
+    def copied(self) -> dict[int, int]:
+        """Return the bytes of constants that each op reads from RAM, by the op's index; ops that read none are left out."""
+        bytes_of = {op: 0 for readers in self.copies.values() for op in readers}
+        for name, readers in self.copies.items():
+            for op in readers:
+                bytes_of[op] += self.buffer(copy_name(name)).bytes
+        return {index: bytes_of[op.name] for index, op in enumerate(self.graph.ops) if op.name in bytes_of}
 
     def alive(self, step: int) -> list[Buffer]:
         """Return the buffers that are alive in a step, sorted by memory, then by offset."""
@@ -231,6 +245,11 @@ def scratch_name(op_name: str) -> str:
     An op that accumulates row by row in a fused stage, such as a mean, has a buffer for its accumulators under its own name.
     """
     return f"{op_name}.scratch"
+
+
+def copy_name(array: str) -> str:
+    """Return the name of the buffer that holds a copy of an array of constants."""
+    return f"{array}.copy"
 
 
 def tiles_name(op_name: str) -> str:

@@ -18,9 +18,9 @@ from ..ir import CompileError, Graph, fingerprint
 from .check import UnsoundPlanError, check
 from .fuse.rematerialise import with_channels_once
 from .place.relocation_ops import is_move, with_moves
-from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile, scratch_name, tiles_name
+from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile, copy_name, scratch_name, tiles_name
 
-VERSION = 7
+VERSION = 8
 MAX_ARENA = 1 << 26  # bytes of a memory; the check tracks each of them
 MAX_TICKS = 1 << 20  # of a stage; the check runs each of them
 Value = TypeVar("Value")
@@ -30,7 +30,7 @@ def to_json(plan: Plan) -> str:
     """Return the plan as JSON text, from which `from_json` restores it with the same graph."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
     record |= {"streamed_inputs": list(plan.streamed_inputs), "streamed_outputs": list(plan.streamed_outputs)}
-    record |= {"channels_once": dict(plan.channels_once)}
+    record |= {"channels_once": dict(plan.channels_once), "copies": dict(plan.copies)}
     record["stages"] = [_stage_record(stage) for stage in plan.stages]
     record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
@@ -89,6 +89,7 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         streamed_inputs=tuple(map(_word, record["streamed_inputs"])),
         streamed_outputs=tuple(map(_word, record["streamed_outputs"])),
         channels_once=channels_once,
+        copies=_mapping(lambda ops: tuple(map(_word, ops)))(record["copies"]),
     )
     _check_names(plan)
     return plan
@@ -99,11 +100,11 @@ def _check_names(plan: Plan) -> None:
     ops, names = plan.graph.ops, [buffer.name for buffer in plan.buffers]
     tensors = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None}.union(plan.graph.inputs)
     tensors = {name for name in tensors if plan.graph.tensors[name].data is None}
-    known = tensors.union(*((scratch_name(op.name), tiles_name(op.name)) for op in ops))
+    known = tensors.union(*((scratch_name(op.name), tiles_name(op.name)) for op in ops), map(copy_name, plan.copies))
     if wrong := set(plan.places) - tensors:
         raise ValueError(f"the place of {min(wrong)!r:.60}, which is no activation of the graph")
     if wrong := set(names) - known:
-        raise ValueError(f"the buffer {min(wrong)!r:.60}, which is no activation and no scratch of the graph")
+        raise ValueError(f"the buffer {min(wrong)!r:.60}, which is no activation, no scratch and no copy of constants")
     if wrong := {name for name in plan.arena if not re.fullmatch(r"[A-Za-z]\w{0,30}", name, re.ASCII)}:
         raise ValueError(f"the memory {min(wrong)!r:.60}, which is no C name of at most 31 characters")
     if len({name.lower() for name in plan.arena}) < len(plan.arena):

@@ -1,9 +1,10 @@
-"""Say which kernels run a network, their share of the work, and why layers have no faster kernel."""
+"""Say which kernels run a network, their share of the work, why layers have no faster kernel, and what they read in RAM."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .columns import duration
 from .record import Record
 
 MOST_REASONS, MOST_NAMES = 5, 3  # named reasons for portable kernels, and named layers per reason
@@ -76,3 +77,22 @@ def kernel_lines(record: Record) -> list[str]:
         if layer["fast"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
             layers.setdefault(layer["why"], []).append(layer["name"])
     return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
+
+
+def copied_bytes(record: Record) -> int:
+    """Return the bytes of constants that init copies, by the record of a plan."""
+    copies = record.get("plan", {}).get("copies")
+    return sum(copies["arrays"].values()) if copies else 0
+
+
+def copies_lines(record: Record) -> list[str]:
+    """Return a sentence on the constants that init copies to RAM: bytes, time of init, and times of an inference; or []."""
+    if not (count := copied_bytes(record)):
+        return []
+    copies, after = record["plan"]["copies"], record["plan"]["latency_ms_at_least"]
+    before = copies["latency_ms_in_flash"]
+    line = f"constants in RAM: {count:,} of {record['flash']['constants']:,} B, copied by init"
+    if before is None or after is None:
+        return [line]
+    took = f"in about {duration(copies['init_ms'])}; read from Flash, an inference would take {duration(before)}"
+    return [f"{line} {took} instead of {duration(after)}, estimated from the layers' shapes"]

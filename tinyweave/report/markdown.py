@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .columns import align, clean
-from .kernel_shares import fast_share_lines
+from .kernel_shares import copies_lines, fast_share_lines
 from .record import Record
 from .words import (
     cycle_lines,
@@ -65,6 +65,7 @@ def _work(record: Record) -> str:
         instructions_line(record),
         *([f"measured with: {_escape(record['compiler'])}"] if record["compiler"] else []),
         *cycle_lines(record),
+        *copies_lines(record),
         *fast_share_lines(record),
     ]
     return "\n".join(f"- {line}" for line in lines)

@@ -18,7 +18,7 @@ from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
-from ..planning import Limits, Plan
+from ..planning import Limits, Plan, copy_name, cycles_to_copy, without_copies
 from ..simulate.instruction_timing import Cycles, milliseconds
 from .buffers import buffer_records, stage_records
 from .in_time import stream_record
@@ -102,7 +102,21 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
         "channels_once": dict(plan.channels_once) if plan else None,
         **foreseen(plan, device),
         "flash_reads": _reading(api.estimate_reading(plan, device)) if plan else None,
+        "copies": _copies(plan, device) if plan and plan.copies else None,
         "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
+    }
+
+
+def _copies(plan: Plan, device: Device | None) -> Record:
+    """Return the bytes of constants copied to RAM, the time of copying, and of an inference that reads them from Flash."""
+    cycles = round(cycles_to_copy(plan, api.flash_reads(device) if device else None))
+    in_flash = foreseen(without_copies(plan), device)
+    return {
+        "arrays": {name: plan.buffer(copy_name(name)).bytes for name in plan.copies},
+        "init_cycles": cycles,
+        "init_ms": _foreseen_ms(cycles, device),
+        "cycles_in_flash": in_flash["cycles_at_least"],
+        "latency_ms_in_flash": in_flash["latency_ms_at_least"],
     }
 
 

@@ -38,7 +38,7 @@ from .explanation import explanation_lines
 from .front import by_rows, front_entries, front_lines, front_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT
 from .in_time import stream_rows, stream_title
-from .kernel_shares import fast_share_lines, kernel_lines, kernel_rows
+from .kernel_shares import copies_lines, fast_share_lines, kernel_lines, kernel_rows
 from .measured import measured_rows
 from .record import Record, costs
 from .words import (
@@ -237,7 +237,7 @@ def show_measured(out: Console, record: Record) -> None:
 def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> None:
     """Show a plan: whether it fits, its time, its lower bound, its memory; if `is_whole`, all buffers and each technique."""
     show_verdict(out, record if is_whole else record | {"peak": None})
-    show_lines(out, [*foreseen_lines(record), *fast_share_lines(record), bound_line(record)])
+    show_lines(out, [*foreseen_lines(record), *copies_lines(record), *fast_share_lines(record), bound_line(record)])
     out.print()
     if stream := record["stream_time"]:
         show_lines(out, [stream_title(stream)], "bold")
@@ -311,7 +311,7 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
     for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
         out.print(Text(f"  {line}"))
     peak = [f"peak: {peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
-    work = [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)]
+    work = [instructions_line(record), *cycle_lines(record), *copies_lines(record), *fast_share_lines(record)]
     show_lines(out, [*time_limit_lines(record), "", *work, *peak])
     show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
     show_lines(out, [*board_lines(record), ""])
@@ -355,7 +355,7 @@ def show_misfit(out: Console, record: Record) -> None:
 
 def show_instructions(out: Console, record: Record) -> None:
     """Show the measured instructions, also per MAC, the estimated cycles, and which kernels run."""
-    show_lines(out, [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)])
+    show_lines(out, [instructions_line(record), *cycle_lines(record), *copies_lines(record), *fast_share_lines(record)])
 
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:

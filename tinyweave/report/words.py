@@ -12,7 +12,7 @@ from ..planning import Plan
 from ..planning.picture import memory_picture
 from ..simulate.instruction_timing import milliseconds
 from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, rounded
-from .kernel_shares import kernel_text
+from .kernel_shares import copied_bytes, kernel_text
 from .record import Record, costs
 
 MOST_BOARDS = 3  # named boards
@@ -183,7 +183,8 @@ def _held(record: Record) -> str:
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
     in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
-    held = [] if ram["streamed_inputs"] else ["inputs"]
+    held = [f"{copied:,} B of constants"] if (copied := copied_bytes(record)) else []
+    held += [] if ram["streamed_inputs"] else ["inputs"]
     held += ["outputs" if len(in_arena) == len(outputs) else "other outputs"] if in_arena else []
     gone = ["inputs come by rows"] if ram["streamed_inputs"] else []
     gone += [f"{names if in_arena else 'outputs'} handed out by rows"] if names else []

@@ -227,6 +227,7 @@ def invoke(
     float_outputs: Collection[int] = (),
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     layers: Mapping[str, int] | None = None,
+    copied: Collection[str] = (),
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -246,6 +247,7 @@ def invoke(
         float_outputs: Indices of outputs that are read as floats by read_output.
         caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
+        copied: Arrays that init copies to RAM. All their bytes in Flash change after init: only the copies stay right.
         limit_instructions: Maximum instructions of one call.
     """
     if reason := missing(firmware.core):
@@ -285,6 +287,10 @@ def invoke(
         "caches": dict(caches or {}),
         "layers": {name: (step, *linked.places[name]) for name, step in (layers or {}).items() if name in linked.places},
         "invoke": linked.places.get(f"{firmware.model}_invoke", (0, 0)),
+        "copied": [
+            (begin, _spoiled(linked, begin, end))
+            for begin, end in (linked.places[each] for each in copied if each in linked.places)
+        ],
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }
@@ -321,6 +327,12 @@ def invoke(
         stack=answer["stack"],
         seconds=answer["seconds"],
     )
+
+
+def _spoiled(linked: _Elf, begin: int, end: int) -> bytes:
+    """Return wrong values for all bytes at addresses [begin, end) of Flash; small numbers become large ones."""
+    start, image = linked.flash
+    return bytes(byte ^ 0x5A for byte in image[begin - start : end - start])
 
 
 def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:

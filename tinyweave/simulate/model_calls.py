@@ -107,6 +107,8 @@ def convert(machine: Machine, request: Mapping[str, Any], call: Callable[..., in
 def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
     """Call init, then the functions of each inference or reset in the request, and return the answer.
 
+    After init, the bytes of `copied` replace constants in Flash that init has copied to RAM, where the model must read them.
+
     Its keys are `status` (error code of init or invoke, after which invoke is not called again; else 0), `outputs`
     ([inference][output], bytes), `instructions`, `init_instructions`, `step`, `dumps`, and those of `machine.report` and
     `machine.remains`. If the program does something forbidden, `stopped` says what and where, and later keys are missing.
@@ -121,6 +123,8 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
 
     try:
         answer |= {"status": call("init"), "init_instructions": machine.instructions}
+        for address, data in request["copied"]:
+            machine.write(address, data)
         for inputs in request["rounds"]:
             if inputs is None:
                 call("reset")

@@ -123,7 +123,7 @@ def invoke(
     if isinstance(program, host.Program):
         ran = host.invoke(program, plan.arena, given, sizes, **options)
     else:
-        ran = emulated.invoke(program, plan.arena, given, sizes, **options)
+        ran = emulated.invoke(program, plan.arena, given, sizes, copied=plan.copies, **options)
     last, *others = (_converted(outside, rows_out, each) for each in (ran.outputs, *ran.earlier))
     return replace(ran, outputs=last, earlier=others)
 

@@ -216,13 +216,14 @@ class UnicornMachine:
         self.registers = self.engine.context_save()
 
     def start(self, request: dict[str, Any]) -> None:
-        """Reset the registers, and set memories, static data and stack to the contents in `request`."""
+        """Reset the registers, and set memories, static data, stack and overwritten Flash to the contents in `request`."""
         self.request = request
         self.fault: tuple[int, int] | None = None
         self.failure: Exception | None = None
         self.begin(Rows(request))
         self.engine.context_restore(self.registers)
-        for at, data in (request["ram"], request["stack"], *((at, image) for at, *_, image in request["memories"])):
+        images = [(at, image) for at, *_, image in request["memories"]] + [request["flash"]] * bool(request["copied"])
+        for at, data in (request["ram"], request["stack"], *images):
             if data:
                 self.engine.mem_write(at, data)
         self.counter.lowest_stack, self.counter.unaligned = self.stack_top, 0

@@ -15,7 +15,7 @@ from ...ir import Graph, Op, itemsize
 from ...kernels.access import overlap_distances
 from ...kernels.table import BY_NAME, VIEWS, misfit
 from ...ops import SPECS
-from ..plan import Plan, scratch_name
+from ..plan import Plan, copy_name, scratch_name
 from .fused import Touched as Touched
 from .fused import Watch, run_fused
 from .regions import WORD, Region, activations, demand, disjoint, overwrite, region_of, scratch_of, spoil
@@ -46,6 +46,7 @@ def check(plan: Plan, watch: Watch | None = None) -> Plan:
         if graph.tensors[name].data is None and name not in plan.streamed_outputs:
             demand(plan, held, name, "the end of the network")
     _check_claims(plan)
+    _check_copies(plan)
     return plan
 
 
@@ -152,6 +153,24 @@ def _check_claims(plan: Plan) -> None:
             raise UnsoundPlanError(
                 f"the buffer '{buffer.name}' is claimed in the steps {steps} of {last + 1}, but used in {step}"
             )
+
+
+def _check_copies(plan: Plan) -> None:
+    """Check that nothing overwrites the copies of constants, and that kernels read them; their sizes are checked with the C."""
+    runs = {op.name for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
+    extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
+    for array, readers in plan.copies.items():
+        name = copy_name(array)
+        if name not in extents:
+            raise UnsoundPlanError(f"there is no buffer '{name}' for the copy of constants")
+        buffer = plan.buffer(name)
+        if (buffer.start, buffer.end) != (0, len(plan.stages)):
+            raise UnsoundPlanError(f"the copy '{name}' is claimed in the steps {buffer.start} to {buffer.end}, but kept in all")
+        others = [other for other in extents if other != name and not disjoint(extents[name], extents[other])]
+        if others:
+            raise UnsoundPlanError(f"the copy '{name}' shares bytes with {others}")
+        if not readers or len(set(readers)) < len(readers) or not runs.issuperset(readers):
+            raise UnsoundPlanError(f"the copy '{name}' is read by {readers}, not by some ops that run a kernel")
 
 
 def _state(graph: Graph) -> list[str]:

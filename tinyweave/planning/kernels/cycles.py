@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -42,10 +42,15 @@ def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> Cycle
     return CycleEstimate(round(sum(known)) if any(known) or not missing else None, tuple(missing))
 
 
-def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dict[int, float | None]:
-    """Estimate the cycles of each op, by index: 0 for ops without code, None if the kernel has no fitted constants."""
+def cycles_per_op(
+    plan: Plan, core: str, reads: FlashReads | None = None, copied: Mapping[int, int] | None = None
+) -> dict[int, float | None]:
+    """Estimate the cycles of each op, by index: 0 for ops without code, None if the kernel has no fitted constants.
+
+    `copied` is the bytes of constants that each op reads from RAM, by index; None for the plan's copies.
+    """
     cycles: dict[int, float | None] = {}
-    for index, part in _per_part(plan, core, reads):
+    for index, part in _per_part(plan, core, reads, copied):
         before = cycles.get(index, 0.0)
         cycles[index] = None if part is None or before is None else before + part
     return cycles
@@ -56,16 +61,19 @@ def cycles_to_compare(plan: Plan, core: str, reads: FlashReads | None = None) ->
     return sum(cycles for _, cycles in _per_part(plan, core, reads) if cycles is not None)
 
 
-def _per_part(plan: Plan, core: str, reads: FlashReads | None) -> Iterator[tuple[int, float | None]]:
+def _per_part(
+    plan: Plan, core: str, reads: FlashReads | None, copied: Mapping[int, int] | None = None
+) -> Iterator[tuple[int, float | None]]:
     """Yield (index of an op, cycles of all its kernel calls of one output size); the cycles are None if they are unknown."""
-    evicted = _evicted(plan, reads) if reads is not None and reads.apart else {}
+    copied = plan.copied if copied is None else copied
+    evicted = _evicted(plan, reads, copied) if reads is not None and reads.apart else {}
     for index, part, count in kernel_calls(plan):
-        op, variant = plan.graph.ops[index], plan.variants[index]
-        once = layer_cycles(plan.graph, op, variant, core, part, reads=reads, evicted=evicted.get(index, 0))
+        op, variant, slow = plan.graph.ops[index], plan.variants[index], evicted.get(index, 0)
+        once = layer_cycles(plan.graph, op, variant, core, part, reads=reads, evicted=slow, copied=copied.get(index, 0))
         yield index, None if once is None else count * once
 
 
-def _evicted(plan: Plan, reads: FlashReads) -> dict[int, float]:
+def _evicted(plan: Plan, reads: FlashReads, copied: Mapping[int, int]) -> dict[int, float]:
     """Return, for ops of fused stages, the share of calls before which other ops have evicted the constants from the cache.
 
     If the constants of a tile's ops exceed the cache, each call fetches its own again. If only those of the whole stage do, the
@@ -74,8 +82,9 @@ def _evicted(plan: Plan, reads: FlashReads) -> dict[int, float]:
     graph, shares = plan.graph, dict[int, float]()
 
     def exceeds(ops: Iterable[int]) -> bool:
-        used = ((plan.variants[index], graph.ops[index]) for index in ops if plan.variants[index])
-        return sum(BY_NAME[name].flash(graph, op) for name, op in used) > reads.cache
+        used = (index for index in ops if plan.variants[index])
+        in_flash = (max(0, BY_NAME[plan.variants[i]].flash(graph, graph.ops[i]) - copied.get(i, 0)) for i in used)
+        return sum(in_flash) > reads.cache
 
     for stage in plan.stages:
         if stage.schedule is not None and exceeds(stage.ops):

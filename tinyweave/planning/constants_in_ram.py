@@ -1,0 +1,162 @@
+"""Constants in RAM: choose the arrays that `init` copies from Flash, and add their copies to the arena.
+
+In: a plan, its arrays of constants, the bytes of RAM that are free. Out: the plan with copies. The cycles that a copy saves are
+those of the model of Flash (`FlashReads`), which has no wait states for RAM.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels.layer_cycles import COPIED_WORD, FlashReads
+from .kernels.cycles import cycles_per_op
+from .plan import Buffer, Plan, copy_name
+
+MOST_COLUMNS = 1 << 16  # of the knapsack's table; with more free RAM, sizes are rounded up to a larger unit
+MOST_ARRAYS = 5  # of an op, the largest, of which all subsets are tried
+
+
+class Constant(NamedTuple):
+    """An array of constants that kernels read from Flash."""
+
+    name: str  # of the C array
+    bytes: int
+    align: int  # bytes of an element, at least those of a word
+    ops: tuple[str, ...]  # names of the ops whose kernels read it
+
+
+def with_copies(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan:
+    """Return an unchecked plan whose `memory` also holds copies of constants, above all other buffers.
+
+    They are alive in all steps, so that no other place needs less RAM, except for the alignment.
+    """
+    align = max([b.align for b in plan.buffers] + [each.align for each in constants], default=1)
+    end, offsets, last = plan.arena.get(memory, 0), dict[str, int](), len(plan.stages)
+    for each in sorted(constants, key=lambda each: (each.bytes % align > 0, -each.bytes)):  # gaps only between the last
+        offsets[copy_name(each.name)] = at = -(-end // align) * align
+        end = at + each.bytes
+    return replace(
+        plan,
+        buffers=(*plan.buffers, *(Buffer(copy_name(each.name), each.bytes, 0, last, align, memory) for each in constants)),
+        offsets={**plan.offsets, **offsets},
+        arena={**plan.arena, memory: end},
+        lower_bound=plan.lower_bound + sum(each.bytes // align * align for each in constants),
+        copies={each.name: each.ops for each in constants},
+    )
+
+
+def without_copies(plan: Plan) -> Plan:
+    """Return an unchecked plan in which all constants stay in Flash; its lower bound is unknown, 0."""
+    if not plan.copies:
+        return plan
+    names = set(map(copy_name, plan.copies))
+    buffers = tuple(buffer for buffer in plan.buffers if buffer.name not in names)
+    ends = {
+        memory: max((plan.offsets[b.name] + b.bytes for b in buffers if b.memory == memory), default=0) for memory in plan.arena
+    }
+    offsets = {buffer.name: plan.offsets[buffer.name] for buffer in buffers}
+    return replace(plan, buffers=buffers, offsets=offsets, arena=ends, lower_bound=0, copies={})
+
+
+def cycles_to_copy(plan: Plan, reads: FlashReads | None) -> float:
+    """Estimate the cycles that `init` takes to copy the plan's constants; without `reads`, from Flash without wait states."""
+    sizes = [plan.buffer(copy_name(name)).bytes for name in plan.copies]
+    waits = sum(reads.of_constants(size, 1, alone=1) for size in sizes) if reads else 0
+    return waits + COPIED_WORD * sum(sizes) / 4
+
+
+def worth_copying(
+    plan: Plan, constants: Sequence[Constant], room: int | None, core: str, reads: FlashReads | None
+) -> list[Constant]:
+    """Return the constants whose copies save the most estimated cycles within `room` bytes of RAM; None is no limit.
+
+    A knapsack is solved in which each op has one item per subset of its arrays, because the cache holds what is left in Flash
+    if it is small. The ops' cycles are added, as if the constants of an op evicted those of another op from the cache as often
+    as before. Arrays that several ops read follow while there is room, the most cycles per byte first. If all constants of a
+    slow Flash fit, all are copied, also those that the model keeps in the cache: it does not know which code evicts them there
+    (bench/flash_reads.py), and without them emulated runs were up to 10 % slower.
+    """
+    if reads is None:
+        return []
+    number = {op.name: index for index, op in enumerate(plan.graph.ops)}
+
+    def cycles(chosen: Iterable[Constant]) -> dict[int, float]:
+        copied = Counter[int]()
+        for each in chosen:
+            copied.update({number[name]: each.bytes for name in each.ops})
+        return {index: count or 0.0 for index, count in cycles_per_op(plan, core, reads, copied).items()}
+
+    before = cycles(())
+    align = max([b.align for b in plan.buffers] + [each.align for each in constants], default=1)
+    padded = {each: -(-each.bytes // align) * align for each in constants}
+    total = sum(padded.values())
+    room = total if room is None else max(0, room - align)  # the arena's end is not aligned
+    if total <= room and reads.apart:
+        return list(constants)
+    own = _subsets([each for each in constants if len(each.ops) == 1])
+    items: list[list[Item]] = [[(0, 0.0, ())] for _ in own]
+    for subset_number in range(max(map(len, own), default=0)):
+        subsets = [subsets[subset_number] if subset_number < len(subsets) else () for subsets in own]
+        after = cycles(each for subset in subsets for each in subset)
+        for choices, subset in zip(items, subsets, strict=True):
+            if subset:
+                at = number[subset[0].ops[0]]
+                choices.append((sum(map(padded.__getitem__, subset)), before[at] - after[at], subset))
+    chosen = _knapsack(items, room, align)
+    before, gains = cycles(chosen), list[tuple[float, Constant]]()
+    for each in constants:
+        if len(each.ops) > 1:
+            gains.append(((sum(before.values()) - sum(cycles([*chosen, each]).values())) / each.bytes, each))
+    left = room - sum(map(padded.__getitem__, chosen))
+    for gain, each in sorted(gains, reverse=True):
+        if gain > 0 and padded[each] <= left:
+            chosen.append(each)
+            left -= padded[each]
+    return chosen
+
+
+Item = tuple[int, float, tuple[Constant, ...]]
+"""Bytes of RAM, cycles saved, and the constants of one op that are copied."""
+
+
+def _subsets(constants: Sequence[Constant]) -> list[list[tuple[Constant, ...]]]:
+    """Return, for each op that has constants of its own, the subsets of its largest ones that are not empty."""
+    by_op: dict[str, list[Constant]] = {}
+    for each in constants:
+        by_op.setdefault(each.ops[0], []).append(each)
+    largest = [sorted(arrays, key=lambda each: -each.bytes)[:MOST_ARRAYS] for arrays in by_op.values()]
+    return [[subset for size in range(1, len(arrays) + 1) for subset in combinations(arrays, size)] for arrays in largest]
+
+
+def _knapsack(ops: Sequence[Sequence[Item]], room: int, unit: int) -> list[Constant]:
+    """Return the constants of the items, at most one per op, that save the most cycles within `room` bytes.
+
+    Sizes are multiples of `unit`. If the table would have more than MOST_COLUMNS columns, they are rounded up.
+    """
+    most = [max(items, key=lambda item: (item[1], -item[0])) for items in ops]
+    if sum(size for size, _, _ in most) <= room:
+        return [each for _, _, constants in most for each in constants]
+    unit = max(unit, -(-room // MOST_COLUMNS))
+    columns = room // unit + 1
+    best, taken = np.zeros(columns), list[np.ndarray]()
+    for items in ops:
+        after, pick = best.copy(), np.zeros(columns, np.int8)
+        for index, (size, gain, _) in enumerate(items):
+            at = -(-size // unit)
+            if at < columns and gain > 0:
+                better = (other := best[: columns - at] + gain) > after[at:]
+                after[at:][better], pick[at:][better] = other[better], index
+        best = after
+        taken.append(pick)
+    column, chosen = columns - 1, list[Constant]()
+    for items, pick in zip(reversed(ops), reversed(taken), strict=True):
+        size, _, constants = items[pick[column]]
+        column -= -(-size // unit)
+        chosen += constants
+    return chosen
