@@ -30,9 +30,21 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Change the links of a page so that they lead from where it is built to where their targets are built."""
+    """Change the links of a page so that they lead from where it is built to where their targets are built.
+
+    The home page begins with the README's first part, in place of its own first paragraph.
+    """
     built = page.file.src_uri
     own = ROOT / built.removeprefix("files/") if built.startswith("files/") else DOCS / built
+    if built != "index.md":
+        return _mended(markdown, own, built)
+    readme, table = ROOT / "README.md", markdown[markdown.index("| you want to") :]
+    first = readme.read_text("utf-8").partition("## Install and try it")[0]
+    return f"{_mended(first, readme, built)}## Where to read on\n\n{_mended(table, own, built)}"
+
+
+def _mended(markdown: str, own: Path, built: str) -> str:
+    """Change the links of a text of the file `own` so that they lead from the built page `built` to where targets are built."""
 
     def mended(link: re.Match[str]) -> str:
         path = _target(own, link[0])
