@@ -102,6 +102,17 @@ def test_a_region_ends_where_another_tensor_is_read_later() -> None:
     assert [len(region.ops) for region in regions(before, 2)] == [2]
 
 
+def test_a_region_ends_before_a_constant_of_a_whole_map() -> None:
+    before = random_region(4)
+    last = before.tensors[before.outputs[0]]
+    for shape, more in (((1, 1, 1, 4), 1), (last.shape, 0)):
+        shift, total = constant("shift", ramp(shape), (0.05,)), replace(last, name="total")
+        add = Op("add", "add", (last.name, "shift"), ("total",), {"activation": "none"})
+        tensors = {**before.tensors, "shift": shift, "total": total}
+        after = verify(replace(before, tensors=tensors, ops=(*before.ops, add), outputs=("total",)))
+        assert len([*regions(after, 14)]) == len([*regions(before, 14)]) + more
+
+
 def test_a_graph_that_has_the_names_of_patches_stays() -> None:
     before = random_region(4)
     first = before.ops[0].outputs[0]
