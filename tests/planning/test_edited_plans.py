@@ -9,7 +9,7 @@ from planning.edited_plans import PLANS, edits, faults, outcome, swaps
 
 from tinyweave.planning import Plan
 
-EVERY = 3  # a prime number, so that all kernels are drawn: of these swaps, one is tried
+EVERY = 2  # a prime number, so that all kernels are drawn: of these swaps, one is tried
 EDITS = 40
 
 

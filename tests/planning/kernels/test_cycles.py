@@ -66,7 +66,7 @@ def pooled_floats(dtype: str) -> Graph:
 def test_cycles_of_quantize_and_dequantize_are_predicted(core: str, emulator, tmp_path: Path):
     path = tmp_path / "edges.tflite"
     path.write_bytes(to_tflite(pooled_floats("int8")))
-    edges = api.load(path)
+    edges = api.load(path, io="model")
     plan = api.plan(edges, core)
     measured, foreseen = api.profile_plan(edges, plan, core), cycles_per_op(plan, core)
     assert plan_cycles(plan, core).missing == ()
