@@ -82,12 +82,13 @@ def test_floats_are_converted_as_by_the_networks_own_ops(case: tuple[str, float,
 
 
 @pytest.mark.emulator
-def test_floats_are_converted_on_a_core_in_qemu(tmp_path: Path) -> None:
+@pytest.mark.parametrize("core", ["cortex-m55"])
+def test_floats_are_converted_on_a_core_in_qemu(core: str, tmp_path: Path, emulator: None) -> None:
     original = floats(600)
     inner, _ = run_passes(original, io="auto")
     made, samples = plan(inner), compare.samples(original, 4, 0)
     folder = emitted(made, tmp_path)
-    done = compare.verify(made, folder, "floats", samples, cores=["cortex-m55"], outside=add_floats(inner, original))
+    done = compare.verify(made, folder, "floats", samples, cores=[core], outside=add_floats(inner, original))
     assert done.ok, done.first_difference or dict(done.touched)
 
 
