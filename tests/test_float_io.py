@@ -67,7 +67,7 @@ def reals(tensor: Tensor) -> np.ndarray:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]:g}")
-def test_floats_are_converted_as_by_the_networks_own_ops(case: tuple[str, float, int], tmp_path: Path) -> None:
+def test_floats_are_converted_as_by_the_networks_own_ops(case: tuple[str, float, int], tmp_path: Path, emulator: None) -> None:
     """The samples are longer than a piece that the proof writes at once, so that pieces are tested, too."""
     values = reals(floats(1, *case).tensors["q"])
     original = floats(len(values) // 2, *case)
@@ -106,7 +106,7 @@ FAULTS = {
 @pytest.mark.emulator
 @pytest.mark.parametrize("target", [HOST, "cortex-m4"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_proof_runs_the_functions(fault: str, target: str, tmp_path: Path) -> None:
+def test_the_proof_runs_the_functions(fault: str, target: str, tmp_path: Path, emulator: None) -> None:
     original = floats(1200)
     inner, _ = run_passes(original, io="auto")
     made, outside = plan(inner), add_floats(inner, original)
@@ -196,7 +196,9 @@ def without_arena(path: Path, **options: object) -> tuple[tw.Model, tw.Plan]:
 @pytest.mark.litert
 @pytest.mark.emulator
 @pytest.mark.parametrize("network", [NETWORKS["edges"], *(lambda given=given: floats(300, *given) for given in TYPES)])
-def test_floats_take_no_arena_and_the_outputs_are_litert_s(network: Callable[[], Graph], tmp_path: Path) -> None:
+def test_floats_take_no_arena_and_the_outputs_are_litert_s(
+    network: Callable[[], Graph], tmp_path: Path, emulator: None
+) -> None:
     path, arenas = file_of(network(), tmp_path), {}
     for io in ("auto", "model"):
         model, made = without_arena(path, io=io)
