@@ -324,7 +324,7 @@ def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monk
         planning.PlanSearch, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
     )
     model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
-    record = record_of(capsys, model, "--device", "stm32f412")
+    record = record_of(capsys, model, "--device", "stm32f412", "--io", "model")
     assert record["excess"]["ram"] == 339_968
     assert len(made) <= 8, "its own, two with other options, two with room for constants (one in 4 bits) and three boards"
     assert all(each["fits"] for each in record["advice"])
