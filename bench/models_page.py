@@ -26,7 +26,7 @@ from tinyweave.planning import Request
 from tinyweave.support.files import write_file
 
 RESULTS, PAGE = ROOT / "bench" / "models.jsonl", ROOT / "docs" / "MODELS.md"
-# board -> its column; RAM and Flash are those of the first
+# board -> the head of its column; the columns RAM and Flash are of the first board
 BOARDS = {"nrf52840": "M4", "rp2350": "M33", "stm32h743": "M7", "stm32n657": "M55"}
 LIMIT_S = 1800  # of a network
 TASKS = {  # expression for the name of a file -> task; the first that is found
@@ -47,13 +47,13 @@ TASKS = {  # expression for the name of a file -> task; the first that is found
 LICENCES = ("Apache-2.0", "MIT", "Zlib", "BSD-3-Clause", "GPL")
 WORDS = """# Public networks
 
-What {count} public int8 networks need, each compiled as `tinyweave deploy FILE --device nrf52840` does it, built by {compiler}
+What {count} public int8 networks need, each as `tinyweave deploy FILE --device nrf52840` compiles the file, built by {compiler}
 and run on emulated cores. The files are not part of the project: a name links to the file at its source.
 
 - Sizes are KiB. RAM: arena, stack and static data. Least: the arena with `--optimize size --io int8`. By rows: the same with
   `--stream-inputs`, if the input need not lie in RAM as a whole.
 - TFLite Micro: its arena for the same file, as its Python package tells it, on a machine of 64 bits, whose structures are
-  larger than those of a microcontroller; a gap where it refuses the file.
+  larger than on a microcontroller; a dash if TFLite Micro refuses the file.
 - Milliseconds: {boards}. They are estimated from counted instructions ([how, and how far off](TIME.md)).
 - Smallest board: that with the least RAM of `tinyweave devices` whose RAM and Flash hold the program.
 

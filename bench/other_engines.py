@@ -1,4 +1,4 @@
-"""How much less RAM does TFLite Micro need for a file of `reorder --engine tflm`, and are its outputs the same?
+"""Compare TFLite Micro's RAM and outputs for a model and for the file that `reorder --engine tflm` makes of the model.
 
 In: .tflite files, and a Python that has PyPI's `tflite-micro` (--tflite-micro). Out: a row per model: bytes of TFLite Micro's
 arena before and after, in total, for activations (head) and for structures (tail, with pointers of 64 bits), and the MACs of

@@ -144,15 +144,14 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         f"    struct {{ void *data; size_t bytes; }} {memory}; /* at least {prefix}_{memory.upper()}_BYTES */"
         for memory in plan.arena
     ]
+    copied = sum(plan.buffer(copy_name(array)).bytes for array in plan.copies)
     text = HEADER.format(
         P=prefix,
         m=name,
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
-        copies=COPIES.format(P=prefix, bytes=copied)
-        if (copied := sum(plan.buffer(copy_name(a)).bytes for a in plan.copies))
-        else "",
+        copies=COPIES.format(P=prefix, bytes=copied) if copied else "",
         frames=_frames(origin.frames, prefix) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
         conversions=_conversions(plan, name),

@@ -56,7 +56,6 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
-    _check_copies(plan)
     at, constants = _addresses(plan), Constants()
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant], ["tw_tile.c"] if _has_tiles(plan) else [])
@@ -65,6 +64,7 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
         f"{name}.c": _body(plan, name, origin, codes, at=at, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
+    _check_copies(plan, constants)
     if has_memory_header(plan):
         files[f"{name}_memory.h"] = memory_header(plan, name, origin)
     both = with_prefix(files | {path.name: path.read_text() for path in kernels}, files, kernel_prefix)
@@ -80,7 +80,10 @@ def constant_bytes(plan: Plan) -> int:
 
 def constants_of(plan: Plan) -> list[Constant]:
     """Return the arrays that only kernels read, which a plan may copy to RAM."""
-    constants = _constants(plan)
+    return _read_by_kernels(_constants(plan))
+
+
+def _read_by_kernels(constants: Constants) -> list[Constant]:
     return [
         Constant(name, values.nbytes, max(4, values.itemsize), tuple(constants.readers[name]))
         for name, values, _ in constants.arrays.values()
@@ -98,9 +101,9 @@ def _constants(plan: Plan) -> Constants:
     return constants
 
 
-def _check_copies(plan: Plan) -> None:
-    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' arrays."""
-    known = {each.name: each for each in constants_of(plan)} if plan.copies else {}
+def _check_copies(plan: Plan, constants: Constants) -> None:
+    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' `constants`."""
+    known = {each.name: each for each in _read_by_kernels(constants)}
     for name, readers in plan.copies.items():
         buffer, array = plan.buffer(copy_name(name)), known.get(name)
         if array is None or (buffer.bytes, readers) != (array.bytes, array.ops) or buffer.align % array.align:
