@@ -27,13 +27,13 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.dsp import depthwise
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
-from tinyweave.kernels.table import BY_NAME
+from tinyweave.kernels.table import BY_NAME, kernels_for
 from tinyweave.ops import SPECS, macs
 from tinyweave.ops.recurrent.sequence import GATES, NUMBERS
 from tinyweave.planning import check
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
-from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.simulate import compare, emulated
 
@@ -53,10 +53,9 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 
 def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str = "int8") -> list[Row]:
-    """A row per layer of a network on the kernels for a core, run layer by layer, and rows for other kernels where they differ.
+    """A row per layer of a network on the kernels for a core, run layer by layer, and rows for each other kernel.
 
-    These take more Flash, have as few constants as the portable ones, need no scratch, copy their weights, run on all cores, or
-    have less code. Layers are whole maps and, as fused stages call kernels, single rows and single pixels of them. only: names
+    Layers are whole maps and, as fused stages call kernels, single rows and single pixels of them. only: names
     of kernels, if not all are of interest."""
     model = api.load(path, io=io)
     graphs = {
@@ -68,15 +67,10 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
     for size, part in ((size, replace(model, graph=graph)) for size, graph in graphs.items() if graph.ops):
         sample = compare.pack([drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
-        everywhere = frozenset(op.name for op in part.graph.ops)
-        choices = {"": KernelRule(core), "flash_heavy": KernelRule(core, flash_heavy=everywhere)}
-        choices |= {
-            "frugal": KernelRule(core, frugal=everywhere),
-            "lean": KernelRule(core, lean=everywhere),
-            "copying": KernelRule(core, copying=everywhere),
-            "size": PORTABLE,
+        names = dict.fromkeys(row.name for op in part.graph.ops for row in kernels_for(part.graph, op, core))
+        choices = {"": KernelRule(core)} | {
+            name: KernelRule(core, frozenset((op.name, name) for op in part.graph.ops)) for name in names
         }
-        choices |= {"compact": KernelRule(compact=everywhere)}
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)

@@ -35,13 +35,17 @@ def core_of(row: Variant) -> str:
     return (*row.cores, "")[0]
 
 
+def flag_of(row: Variant) -> str:
+    """Return which of ASKED_FOR marks a row, "" for none."""
+    return next((which for which in ASKED_FOR if getattr(row, which)), "")
+
+
 def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Iterator[Case]:
     """Yield the cases that a row runs, by kind, including int16 maps and ops converted from uint8."""
     for kind in row.kinds:
         also = [INT16 + kind] * (kind in INT16_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
         for case in (case for name in [kind] * (kind in GENERATORS) + also for case in draw(name)):
-            wanted = {which: getattr(row, which) for which in ASKED_FOR}
-            if variant_for(case.graph, case.graph.ops[0], core_of(row), **wanted) is row:
+            if variant_for(case.graph, case.graph.ops[0], core_of(row), flag_of(row)) is row:
                 yield case
 
 

@@ -105,7 +105,7 @@ def kernels_for(graph: Graph, core: str) -> KernelRule:
     """Return the rule by which each op has its kernel for the core, or a portable one if that one takes no rows."""
     rows = {op.name: variant_for(graph, op, core) for op in graph.ops}
     slow = (op.name for op in graph.ops if op.kind == "fully_connected" and not rows[op.name].sums(graph, op))
-    return KernelRule(core, portable_ops=frozenset(slow))
+    return KernelRule(core, frozenset((name, "") for name in slow))
 
 
 @pytest.mark.emulator
@@ -121,7 +121,7 @@ def test_row_wise_products_equal_the_reference(weights: str, core: str, tmp_path
 @pytest.mark.emulator
 def test_the_compact_kernel_takes_rows(tmp_path: Path) -> None:
     graph = network(HEADS, "int8", 3)
-    compact = KernelRule(compact=frozenset(op.name for op in graph.ops))
+    compact = KernelRule(named=frozenset((op.name, variant_for(graph, op, also="compact").name) for op in graph.ops))
     made = plan_in_stages(graph, [(2 * n, 2 * n + 1) for n in range(len(HEADS))], kernels=compact)
     assert same_bytes(made, tmp_path, "", 2).count("tw_fully_connected_s8_compact_rows(") == len(HEADS)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.ops import INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case
-from cases.rows import cases_of, compilable, core_of, union
+from cases.rows import cases_of, compilable, core_of, flag_of, union
 from codegen.emitted import emitted
 from kernels.traces import apart
 
 from tinyweave import ops
 from tinyweave.codegen.emitters import EMITTERS
 from tinyweave.ir import Graph
-from tinyweave.kernels.table import ASKED_FOR, BY_KIND, BY_NAME, VARIANTS, Variant, misfit, variant_for
+from tinyweave.kernels.table import BY_KIND, BY_NAME, VARIANTS, Variant, misfit, variant_for
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated, host
 from tinyweave.simulate.run import Inference, noise
@@ -40,7 +40,7 @@ def chosen_of(kind: str, core: str, which: str) -> Iterator[tuple[Case, Variant]
     """
     for case in compilable(kind):
         operands = case.graph, case.graph.ops[0], core
-        row = variant_for(*operands, **dict.fromkeys([which] * bool(which), True))
+        row = variant_for(*operands, which)
         if (not core or core == SMALL or row.cores) and not (which and row is variant_for(*operands)):
             yield case, row
 
@@ -139,7 +139,7 @@ def test_a_kernel_whose_conditions_an_op_meets_gives_the_reference_bytes(tmp_pat
             operands = case.graph, case.graph.ops[0]
             rows = [row for row in BY_KIND[operands[1].kind] if not misfit(*operands, row.name)]
             for row in (row for row in rows if row is BY_NAME[row.name]):
-                if variant_for(*operands, core_of(row), **{which: getattr(row, which) for which in ASKED_FOR}) is not row:
+                if variant_for(*operands, core_of(row), flag_of(row)) is not row:
                     met.setdefault(row.name, []).append((case, row))
         drawn += [pair for pairs in met.values() for pair in (pairs[0], pairs[-1])]
     assert len({row.name for _, row in drawn}) > 20
@@ -185,5 +185,4 @@ def test_every_kernel_is_run_by_a_case() -> None:
         case = next(cases_of(row, compilable), None)
         assert case is not None, f"no case is run by {row.name}"
         kind, _, _ = case.id.partition("-")
-        which = next((which for which in ASKED_FOR if getattr(row, which)), "")
-        assert (kind, core_of(row), which) in KINDS, f"nothing runs {case.id} with {row.name}"
+        assert (kind, core_of(row), flag_of(row)) in KINDS, f"nothing runs {case.id} with {row.name}"

@@ -24,7 +24,7 @@ from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network
 from tinyweave import ops
 from tinyweave.codegen import constants_of
 from tinyweave.ir import CompileError, Graph, rebuild
-from tinyweave.kernels.table import ASKED_FOR
+from tinyweave.kernels.table import kernels_for
 from tinyweave.planning import Buffer, Plan, Request, check, front, with_copies
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
@@ -140,9 +140,9 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
-    shares = dict.fromkeys(ASKED_FOR, 0.5) | {"frugal": 0.3, "compact": 0.1}  # a compact kernel precedes the kernels of a core
-    asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
-    kernels = KernelRule(rng.choice(CORES), **asked_for)
+    core = rng.choice(CORES)
+    named = frozenset((op.name, rng.choice(kernels_for(graph, op, core)).name) for op in graph.ops if rng.random() < 0.8)
+    kernels = KernelRule(core, named)
     laid = lay_out(graph, unfused_stages(order), shared, max_distance=NO_OVERLAP, kernels=kernels)
     made = check(place_layout(laid, moves=False)[0])
     owner = {name: place.buffer for name, place in made.places.items()}

@@ -87,7 +87,7 @@ def test_filters_of_any_sum_whose_output_is_always_the_same_are_no_outliers() ->
 def test_a_depthwise_layer_with_an_outlier_gets_the_outlier_kernel() -> None:
     graph = layer("depthwise_conv_2d", ones(1, 3, 3, 8), 8, odd=3)
     assert list(reasons(graph).items())[-1] == ("tw_depthwise_conv_2d_s8_outliers_dsp", CHOSEN)
-    assert not variant_for(graph, graph.ops[0], "cortex-m4", lean=True).lean
+    assert not variant_for(graph, graph.ops[0], "cortex-m4", "lean").lean
 
 
 def test_a_depthwise_layer_with_many_outliers_gets_the_scalar_kernel() -> None:
@@ -111,7 +111,7 @@ def test_a_depth_multiplier_and_too_few_channels_are_named() -> None:
 
 def test_optional_kernels_are_named_with_their_flash() -> None:
     graph = layer("conv_2d", ones(4, 3, 3, 4), 4)
-    row, heavy = (variant_for(graph, graph.ops[0], "cortex-m4", flash_heavy=wanted) for wanted in (False, True))
+    row, heavy = (variant_for(graph, graph.ops[0], "cortex-m4", also) for also in ("", "flash_heavy"))
     more = heavy.flash(graph, graph.ops[0]) - row.flash(graph, graph.ops[0])
     assert reasons(graph) == {heavy.name: f"could run it, with {more} B more of constants in Flash", row.name: CHOSEN}
     found = reasons(layer("conv_2d", ones(4, 3, 3, 6), 6))
@@ -153,8 +153,8 @@ def test_a_core_with_mve_knows_the_cycles_of_kernels_for_dsp(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "shape"), [("conv_2d", (4, 3, 3, 4)), ("depthwise_conv_2d", (1, 3, 3, 4))])
 def test_compact_kernels_do_not_support_weights_with_a_zero_point(kind: str, shape: tuple[int, ...]) -> None:
     plain, offset = (layer(kind, ones(*shape), 4, zero=zero) for zero in (0, 3))
-    assert variant_for(plain, plain.ops[0], compact=True).compact
-    assert variant_for(offset, offset.ops[0], compact=True).name == f"tw_{kind}_s8_offset"
+    assert variant_for(plain, plain.ops[0], also="compact").compact
+    assert variant_for(offset, offset.ops[0], also="compact").name == f"tw_{kind}_s8_offset"
 
 
 def test_a_core_without_its_own_kernels_has_only_the_portable_one() -> None:

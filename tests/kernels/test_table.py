@@ -59,7 +59,7 @@ def test_flash_heavy_kernels_are_chosen_only_on_request() -> None:
     taken = 0
     for case in (case for case in cases("conv_2d") if case.graph.input(case.graph.ops[0]).dtype == "int8"):
         graph, op = case.graph, case.graph.ops[0]
-        row, flash_heavy = (variant_for(graph, op, "cortex-m4", flash_heavy=flash_heavy) for flash_heavy in (False, True))
+        row, flash_heavy = (variant_for(graph, op, "cortex-m4", also) for also in ("", "flash_heavy"))
         if flash_heavy is not row:
             assert flash_heavy.name == "tw_conv_2d_s8_winograd_dsp" and not row.flash_heavy
             assert flash_heavy.flash(graph, op) == winograd.stream(dense.filters(graph, op)).nbytes > row.flash(graph, op)
@@ -71,25 +71,10 @@ def test_kernels_without_scratch_are_chosen_only_on_request() -> None:
     taken = dict.fromkeys(("conv_2d", "depthwise_conv_2d"), 0)
     for case in (case for kind in taken for case in cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
-        row, lean = (variant_for(graph, op, "cortex-m4", lean=lean) for lean in (False, True))
+        row, lean = (variant_for(graph, op, "cortex-m4", also) for also in ("", "lean"))
         assert not row.lean
         if lean is not row:
             assert lean.lean and lean.scratch(graph, op) == 0 < row.scratch(graph, op)
-            taken[op.kind] += 1
-    assert min(taken.values()) >= 16
-
-
-def test_frugal_kernels_have_no_more_constants_than_the_portable_kernel() -> None:
-    """A dense layer then reads raw weights, and a convolution runs portable C, unless its usual kernel has as few constants."""
-    taken, raw = dict.fromkeys(("conv_2d", "depthwise_conv_2d", "fully_connected"), 0), BY_NAME["tw_fully_connected_s8_raw_dsp"]
-    for case in (case for kind in taken for case in cases(kind)):
-        graph, op = case.graph, case.graph.ops[0]
-        portable, row = variant_for(graph, op), variant_for(graph, op, "cortex-m4")
-        frugal = variant_for(graph, op, "cortex-m4", frugal=True)
-        if row.flash(graph, op) <= portable.flash(graph, op):
-            assert frugal is row, case.id
-        else:
-            assert frugal is (raw if op.kind in raw.kinds and meets(graph, op, raw) else portable), case.id
             taken[op.kind] += 1
     assert min(taken.values()) >= 16
 
@@ -125,7 +110,7 @@ def test_predicted_flash_of_weight_streams_equals_the_emitted_words() -> None:
     for case in (case for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected") for case in cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
         asked = [
-            variant_for(graph, op, core, **({which: True} if which else {}))
+            variant_for(graph, op, core, which)
             for core, which in product(("cortex-m3", "cortex-m4", "cortex-m7"), ("", "lean", "copying"))
         ]
         if graph.input(op, 1).dtype == "int8":

@@ -174,8 +174,8 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
     limits, core = request.limits, request.core
     ram, flash = limits.ram_excess(plan.arena) or 0, 0
     if limits.flash is not None:
-        measured = request.other_flash
-        need = planning.flash_bytes(plan.graph, plan.variants, measured) if measured else constant_bytes(plan)
+        measured, fused = request.other_flash, planning.fused_layers(plan)
+        need = planning.flash_bytes(plan.graph, plan.variants, measured, fused) if measured else constant_bytes(plan)
         flash = max(0, need - limits.flash)
     if limits.cycles is None or core not in COST_MODEL_CORES:
         return ram, flash, 0

@@ -30,7 +30,7 @@ from .results import Deployment, Fit, FlashTraffic, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
 
 LINE_WORDS = 4  # bus transfers per line of a cache before Flash on the chip: 4 words of 16 bytes, or 4 double words of 32
-REBUILDS = 2  # most rebuilds with measured Flash, and most rebuilds with limits that a run exceeded
+FLASH_REBUILDS, REBUILDS = 5, 2  # most rebuilds with measured Flash, and most with limits that a run exceeded
 Count = TypeVar("Count")
 
 
@@ -287,7 +287,7 @@ class _Asked:
     build: Callable[[Plan], target.Build]
     run: Callable[[target.Build], target.Run]
 
-    def plan(self, limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
+    def plan(self, limits: Limits, other_flash: tuple[planning.OtherFlash, ...] = ()) -> Plan:
         """Return the plan of the request with other limits."""
         return make_plan(self.model, replace(self.request, limits=limits, other_flash=other_flash), known=self.earlier.known)
 
@@ -313,11 +313,12 @@ def _builder(
 def _fitted(asked: _Asked) -> target.Run:
     """Return the run of a plan for a request, planned again with measured values if build or run exceed a limit.
 
-    Each measured value is used at most REBUILDS times.
+    Each is done at most FLASH_REBUILDS or REBUILDS times.
     """
     allowed, earlier, build = asked.request.limits, asked.earlier, asked.build
     trades_flash = planning.trades_flash(asked.model.graph, with_defaults(asked.model, asked.request).core)
-    first, other_flash, fitting = earlier.plan or asked.plan(allowed), None, None
+    first, fitting = earlier.plan or asked.plan(allowed), None
+    other_flash: tuple[planning.OtherFlash, ...] = ()
     # The estimated code size may reject a plan that fits. So the plan without Flash limit is built, unless its constants
     # alone exceed the limit.
     if trades_flash and allowed.flash is not None and not earlier.stays:
@@ -325,9 +326,9 @@ def _fitted(asked: _Asked) -> target.Run:
         first = first if estimate_flash(free, asked.device).excess(allowed.flash) else free
     built = build(first)
     stays = earlier.stays and not _exceeds_flash(built, allowed)
-    for _ in range(REBUILDS if (trades_flash or _exceeds_flash(built, allowed)) and not stays else 0):
+    for _ in range(FLASH_REBUILDS if (trades_flash or _exceeds_flash(built, allowed)) and not stays else 0):
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
-        other_flash = _other_flash(built)
+        other_flash += (_other_flash(built),)
         replanned = asked.plan(allowed, other_flash)
         if (replanned.variants, replanned.copies) == (built.plan.variants, built.plan.copies):
             break
@@ -409,7 +410,7 @@ def _other_flash(built: target.Build) -> planning.OtherFlash:
     """
     plan = built.plan
     rest = _flash(built) - planning.constant_bytes(plan.graph, plan.variants)
-    return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
+    return planning.OtherFlash(rest, frozenset(plan.variants) - {""}, planning.fused_layers(plan))
 
 
 def boards_that_fit(profile: Profile, more_ram: int = 0, more_flash: int = 0) -> list[Device]:

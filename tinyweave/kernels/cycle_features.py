@@ -17,6 +17,7 @@ from . import copies, geometry
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
 from .mve import weights as mve
+from .scalar import convolution as scalar
 
 # An outlier (a filter that the fast arithmetic cannot hold) takes half of the time of four other filters: 12 instructions per
 # four inputs of two pixels instead of 24.
@@ -45,6 +46,18 @@ def plain(graph: Graph, op: Op) -> Features:
     passes = max(1, macs // weights) if weights else 1
     did = (macs or out.elements * window, out.elements, x.elements, out.elements // prod(out.shape[-1:]), 1.0)
     return Features("", did, passes)
+
+
+def channel_runs(graph: Graph, op: Op) -> Features:
+    """Return the counts of tw_depthwise_3x3_s8_scalar, which computes a channel of a run of outputs of a row at a time.
+
+    They are, in this order: outputs; runs, once per channel; outputs whose windows are partly outside the map's columns; calls.
+    """
+    (n, h, w, c), (stride, (before, _)) = graph.output(op).shape, (op.attrs["stride"][1], op.attrs["padding"][1])
+    begins = range(-before, stride * w - before, stride)
+    outside = sum(not 0 <= begin <= graph.input(op).shape[2] - 3 for begin in begins)
+    passes = n * h * -(-w // scalar.RUN)
+    return Features("", (n * h * w * c, passes * c, n * h * outside * c, 1.0), passes)
 
 
 def meetings(graph: Graph, op: Op) -> Features:

@@ -32,6 +32,7 @@ __all__ = [
     "constant_bytes",
     "explain_kernel",
     "foreign",
+    "kernels_for",
     "misfit",
     "sources",
     "stack_of_kernels",
@@ -49,61 +50,38 @@ BY_KIND = {
     kind: tuple(row for row in VARIANTS if kind in row.kinds) for kind in {kind for row in VARIANTS for kind in row.kinds}
 }
 # caches, since a requirement may read all weights and the planner asks often: (requirement, op) -> its result;
-# (op, core, flash_heavy, lean, copying, compact, frugal) -> the kernel that `variant_for` returns, None if there is none
+# (op, core, also) -> the kernel that `variant_for` returns, None if there is none
 _CHECKS: WeakKeyDictionary[Graph, dict[tuple[Requirement, Op], Check]] = WeakKeyDictionary()
-_CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, bool, bool, bool, bool, bool], Variant | None]] = WeakKeyDictionary()
+_CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, str], Variant | None]] = WeakKeyDictionary()
 
 
-def variant_for(
-    graph: Graph,
-    op: Op,
-    core: str = "",
-    *,
-    flash_heavy: bool = False,
-    lean: bool = False,
-    copying: bool = False,
-    compact: bool = False,
-    frugal: bool = False,
-) -> Variant:
+def variant_for(graph: Graph, op: Op, core: str = "", also: str = "") -> Variant:
     """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
     Args:
         op: An op of `graph`.
         core: The core, such as "cortex-m4"; "" for portable C only.
-        flash_heavy: Also allow kernels with many more bytes of constants.
-        lean: Also allow slower kernels that need no scratch.
-        copying: Also allow kernels that copy their weights to scratch first.
-        compact: Also allow slower portable kernels with less code.
-        frugal: Allow only kernels with at most as many bytes of constants as the portable kernel. Kernels in plain C for cores
-            with a multiplier do not take the place of a kernel with special instructions.
+        also: One of ASKED_FOR; kernels that it marks are only returned if it is given.
 
     Raises:
         CompileError: No kernel runs the op.
 
     """
-    chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, flash_heavy, lean, copying, compact, frugal)
+    chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, also)
     if key not in chosen:
-        allowed = {"flash_heavy": flash_heavy, "lean": lean, "copying": copying, "compact": compact}
         rows = (
-            row for row in _candidates(graph, op, core) if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR)
+            row for row in _candidates(graph, op, core) if not any(getattr(row, which) for which in ASKED_FOR if which != also)
         )
-        able = (row for row in rows if _first_failed(graph, op, row) is None)
-        usual = next(able, None)
-        chosen[key] = _frugal(graph, op, usual, able) if frugal and usual else usual
+        chosen[key] = next((row for row in rows if _first_failed(graph, op, row) is None), None)
     row = chosen[key]
     if row is None:
         raise _no_kernel(graph, op, core)
     return row
 
 
-def _frugal(graph: Graph, op: Op, usual: Variant, others: Iterable[Variant]) -> Variant:
-    """Return the first of the rows `usual`, then `others`, with at most as many bytes of constants as the portable kernel.
-
-    Of `others`, rows in plain C for cores with a multiplier ("scalar") are left out.
-    """
-    portable = variant_for(graph, op)
-    rows = (usual, *(row for row in others if row.isa != "scalar"))
-    return next((row for row in rows if row.flash(graph, op) <= portable.flash(graph, op)), portable)
+def kernels_for(graph: Graph, op: Op, core: str = "") -> tuple[Variant, ...]:
+    """Return the rows of the table that can run `op` on a core, fastest first, with those that ASKED_FOR marks."""
+    return tuple(row for row in _candidates(graph, op, core) if _first_failed(graph, op, row) is None)
 
 
 def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:

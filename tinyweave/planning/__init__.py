@@ -28,7 +28,7 @@ from ..support.progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .constants_in_ram import Constant, cycles_to_copy, with_copies, without_copies, worth_copying
-from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, likely_code, trades_flash
+from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, fused_layers, likely_code, trades_flash
 from .memories import distribute_over_maps
 from .plan import ONE_MEMORY, Buffer, Place, Plan, Stage, Tile, copy_name, scratch_name
 from .planner import PlanSearch, SpaceCache, front, plan
@@ -65,6 +65,7 @@ __all__ = [
     "flash_bytes",
     "from_json",
     "front",
+    "fused_layers",
     "likely_code",
     "plan",
     "plan_in_order",

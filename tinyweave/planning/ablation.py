@@ -101,4 +101,4 @@ def _kernels_of(graph: Graph, plan: Plan) -> KernelRule:
     names = {op.name: name for op, name in zip(plan.graph.ops, plan.variants, strict=True)}
     cores = [BY_NAME[name].cores for name in plan.variants if name and BY_NAME[name].cores]
     core = next(core for core in cores[0] if all(core in others for others in cores)) if cores else ""
-    return named_kernels(graph, {op.name: names.get(op.name, "") for op in graph.ops}, KernelRule(core))
+    return named_kernels({op.name: names.get(op.name, "") for op in graph.ops}, KernelRule(core))

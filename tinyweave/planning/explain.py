@@ -212,7 +212,7 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
     if not name:
         return "no code: its output aliases its input"
-    fastest, flash_heavy = variant_for(graph, op, core), variant_for(graph, op, core, flash_heavy=True)
+    fastest, flash_heavy = variant_for(graph, op, core), variant_for(graph, op, core, "flash_heavy")
     more = flash_heavy.flash(graph, op) - fastest.flash(graph, op)
     if name == flash_heavy.name != fastest.name:
         return f"the fastest on a {core}, with {more:,} B more Flash than {fastest.name}"

@@ -6,59 +6,46 @@ In: a Graph, its aliases, and which ops may use the fast kernels of a core. Out:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..ir import Graph, Op
 from ..kernels.layer_cycles import FlashReads
-from ..kernels.table import ASKED_FOR, BY_NAME, variant_for
+from ..kernels.table import BY_NAME, misfit, variant_for
 from ..ops import SPECS
 from .alias.subtensors import Aliases
 
 
 class KernelRule(NamedTuple):
-    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists.
-
-    The sets hold names of ops.
-    """
+    """A rule that chooses a kernel for each op: the one that `named` gives it, else the usual fast kernel of `core`."""
 
     core: str = ""  # "" for portable kernels only
-    portable_ops: frozenset[str] = frozenset()  # run a portable kernel
-    flash_heavy: frozenset[str] = frozenset()  # may run a faster kernel that keeps many more constants
-    lean: frozenset[str] = frozenset()  # may run a kernel without scratch
-    copying: frozenset[str] = frozenset()  # may run a kernel that copies its weights to scratch
-    compact: frozenset[str] = frozenset()  # may run a portable kernel with less code
-    frugal: frozenset[str] = frozenset()  # run the fastest kernel that keeps at most as many constants as the portable one
+    named: frozenset[tuple[str, str]] = frozenset()  # (op, kernel): run this kernel if it can run the op; "": a portable one
     reads: FlashReads | None = None  # wait states and cache lines of Flash, for cycle estimates; None for zero wait states
 
     def name(self, graph: Graph, op: Op) -> str:
         """Return the name of the kernel that this rule chooses for an op."""
-        return variant_for(
-            graph,
-            op,
-            "" if op.name in self.portable_ops else self.core,
-            flash_heavy=op.name in self.flash_heavy,
-            lean=op.name in self.lean,
-            copying=op.name in self.copying,
-            compact=op.name in self.compact,
-            frugal=op.name in self.frugal,
-        ).name
+        named = _by_op(self.named).get(op.name)
+        if named and not misfit(graph, op, named):
+            return named
+        return variant_for(graph, op, self.core if named is None or (named and BY_NAME[named].cores) else "").name
+
+
+@lru_cache(maxsize=256)
+def _by_op(named: frozenset[tuple[str, str]]) -> dict[str, str]:
+    return dict(named)
 
 
 PORTABLE = KernelRule()
 
 
-def named_kernels(graph: Graph, names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
+def named_kernels(names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
     """Return a rule that gives ops in `names` this kernel, and all other ops the usual kernel of `kernels.core`.
 
-    `names` maps names of ops of `graph` to names of kernels. The kernel "" stands for an op that needs no code, such as a
+    `names` maps names of ops to names of kernels. The kernel "" stands for an op that needs no code, such as a
     reshape. If it does need code in the graph to which the rule is applied, it runs a portable kernel.
     """
-    rows = {op: BY_NAME[name] for op, name in names.items() if name}
-    asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
-    portable_ops = frozenset(op for op in names if op not in rows or not rows[op].cores)
-    rule = KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
-    frugal = frozenset(op.name for op in graph.ops if op.name in rows and rule.name(graph, op) != names[op.name])
-    return rule._replace(frugal=frugal)
+    return KernelRule(kernels.core, named=frozenset(names.items()), reads=kernels.reads)
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: KernelRule = PORTABLE) -> tuple[str, ...]:

@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ..ir import CompileError, Graph
 from ..ops import macs
@@ -24,21 +24,21 @@ from .fuse.row_schedule import plan_macs
 from .kernel_choice import KernelRule
 from .kernels.cycles import cycles_to_compare
 from .kernels.flash_budget import (
-    compact_kernels,
     constant_bytes,
     flash_and_cycles,
     flash_bytes,
+    fused_layers,
     kernel_sets,
     likely_code,
-    max_constant_bytes,
     predicted_kernels,
+    sets_with_less_flash,
 )
 from .kernels.stack import least_stack, stack_bytes
 from .layouts import best_candidates, best_plan, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
-from .search.pareto import COSTS, PathObjective, Query
+from .search.pareto import COSTS, Candidate, PathObjective, Query
 from .search.problem import NEVER, Problem
 from .strategies import KernelSet, PlanSpace, PlanSpaces, least_ram, scaled_macs, streamed_io
 
@@ -113,7 +113,13 @@ class PlanSearch:
 
         `kernel_set` is the number of the set, the kernels that each op may use; -1 is the fastest set.
         """
-        return self._spaces.of(tuple(self.kernel_sets[kernel_set]), self.request.strategy, self.request.max_mac_overhead)
+        kernels = self.kernel_sets[-1] if kernel_set == -1 else self._all_sets[kernel_set]
+        return self._spaces.of(tuple(kernels), self.request.strategy, self.request.max_mac_overhead)
+
+    @cached_property
+    def _all_sets(self) -> list[list[KernelRule]]:
+        """Return all kernel sets, from the smallest to the fastest."""
+        return [*sets_with_less_flash(self.graph, self.request.core, self.request.limits.reads), *self.kernel_sets]
 
     @cached_property
     def least_bytes(self) -> int:
@@ -178,7 +184,7 @@ class PlanSearch:
         def cost(each: Plan) -> tuple[int, bool, int, int]:
             over = max(0, _ram(each) - byte_limit)
             late = 0 if cycle_limit == NEVER else max(0, self._cycles(each) - cycle_limit)
-            return over, not self._fits_flash(each.graph, each.variants), late, _ram(each) + stack_bytes(each, core)
+            return over, not self._fits_flash(each), late, _ram(each) + stack_bytes(each, core)
 
         stack = least_stack(self.graph, self.kernel_sets[-1], core)
         is_whole = not any(self._spaces.streams)
@@ -235,10 +241,11 @@ class PlanSearch:
         """Return the Pareto-optimal plans in bytes of Flash constants and in cycles, the fewest cycles first.
 
         The plans need at most `ram_limit` bytes of RAM (None for no limit). Each is the fastest plan of one kernel set, the
-        kernels that each op may use. At most MOST_FLASH_POINTS sets are planned, chosen so that constants grow in even steps.
+        kernels that each op may use. At most MOST_FLASH_POINTS sets are planned, chosen so that Flash grows in even steps.
         """
-        sizes, plans = [max_constant_bytes(self.graph, kernels) for kernels in self.kernel_sets], list[Plan]()
-        targets = [sizes[0] + (sizes[-1] - sizes[0]) * number // (MOST_FLASH_POINTS - 1) for number in range(MOST_FLASH_POINTS)]
+        needs = flash_and_cycles(self.graph, self._all_sets, self.request.core, self.request.limits.reads)
+        sizes, plans = [size for size, _ in needs], list[Plan]()
+        targets = [sizes[0] + (sizes[-1] - sizes[0]) * number / (MOST_FLASH_POINTS - 1) for number in range(MOST_FLASH_POINTS)]
         numbers = {min(range(len(sizes)), key=lambda number: (abs(sizes[number] - target), number)) for target in targets}
         byte_limit = NEVER if ram_limit is None else ram_limit
         for done, number in enumerate(sorted(numbers, reverse=True)):
@@ -255,9 +262,8 @@ class PlanSearch:
         If none of the plans tried is within both limits, return the plan for objective `speed` instead.
         """
         core, reads = self.request.core, self.request.limits.reads
-        sets = [compact_kernels(self.graph), *self.kernel_sets]
-        needs = flash_and_cycles(self.graph, sets, core, reads)
-        able = [each for each, (_, cycles) in zip(sets, needs, strict=True) if cycles <= cycle_limit]
+        needs = flash_and_cycles(self.graph, self._all_sets, core, reads)
+        able = [each for each, (_, cycles) in zip(self._all_sets, needs, strict=True) if cycles <= cycle_limit]
         for kernel_set in able[:MOST_SETS]:
             for spaces, objective, relocates in self._by_code(tuple(kernel_set)):
                 best = best_plan(spaces, objective, byte_limit, cycle_limit, progress, relocates=relocates)
@@ -296,7 +302,7 @@ class PlanSearch:
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:
             return -1
-        needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self.kernel_sets, core, reads)]
+        needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self._all_sets, core, reads)]
         last = max(number for number, need in enumerate(needs) if need == min(needs))
         if last == len(needs) - 1:
             return -1
@@ -320,22 +326,32 @@ class PlanSearch:
         Kernel sets are numbered from the smallest to the fastest. Sets after number `last` are left out. Set `last` is planned
         first. If its plan does not fit, the kernels that smaller sets would have are predicted without planning
         (`predicted_kernels`). Planning goes on with the fastest set that is predicted to fit, then with smaller ones until a
-        plan fits. A larger Flash limit begins at the same set or a faster one, so it never yields a slower plan.
+        plan fits. The code of fused stages takes Flash, so a faster set may fit without them: the better of both is returned.
+        A larger Flash limit begins at the same set or a faster one, so it never yields a slower plan.
         """
         best = best_plan(self.spaces(last), objective, byte_limit, cycle_limit, progress)
-        if self._fits_flash(best.graph, best.variants):
+        if self._fits_flash(best):
             return best
         kernel_of = {op.name: name for op, name in zip(best.graph.ops, best.variants, strict=True)}
-        predicted = (predicted_kernels(self.graph, kernels, kernel_of) for kernels in self.kernel_sets[:last])
-        fitting = [number for number, variants in enumerate(predicted) if self._fits_flash(self.graph, variants)]
+        predicted = (predicted_kernels(self.graph, kernels, kernel_of) for kernels in self._all_sets[:last])
+        needs = (flash_bytes(self.graph, variants, self.request.other_flash) for variants in predicted)
+        fitting = [number for number, need in enumerate(needs) if self.flash_limit is None or need <= self.flash_limit]
+        fitted, free = list[Plan](), self.request.strategy == "best" and not any(self._spaces.streams)
         for number in range(max(fitting, default=0), -1, -1):
             best = best_plan(self.spaces(number), objective, byte_limit, cycle_limit, progress)
-            if self._fits_flash(best.graph, best.variants):
+            if self._fits_flash(best):
+                fitted.append(best)
                 break
-        return best
+            if free and not fitted and fused_layers(best):
+                spaces = self._spaces.of(tuple(self._all_sets[number]), "unfused")
+                unfused = best_plan(spaces, objective, byte_limit, cycle_limit)
+                fitted += [unfused] * (_ram(unfused) <= byte_limit and self._fits_flash(unfused))
+        return min(fitted, key=lambda each: COSTS[objective](Candidate(each, _ram(each), self._cycles(each))), default=best)
 
-    def _fits_flash(self, graph: Graph, variants: Sequence[str]) -> bool:
-        return self.flash_limit is None or flash_bytes(graph, variants, self.request.other_flash) <= self.flash_limit
+    def _fits_flash(self, plan: Plan) -> bool:
+        """Return whether a plan fits into Flash, by the request's measurement or an estimate."""
+        need = partial(flash_bytes, plan.graph, plan.variants, self.request.other_flash, fused_layers(plan))
+        return self.flash_limit is None or need() <= self.flash_limit
 
     def _exceeds_macs(self, plan: Plan) -> bool:
         """Return whether a plan executes more than `max_mac_overhead` times the network's MACs, if that limit is below 1.0.

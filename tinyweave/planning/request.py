@@ -92,6 +92,6 @@ class Request:
     core: str = ""  # the core whose fast kernels the plan may use; "" for portable kernels only
     fallback_core: str = ""  # the core whose kernels objective `size` may use if only they give a smaller arena
     flash_to_balance: int | None = None  # bytes that `balanced` compares the Flash of a plan with; None for the Flash limit
-    other_flash: OtherFlash | None = None  # measured Flash besides the constants of kernels; None to estimate it
+    other_flash: tuple[OtherFlash, ...] = ()  # measured Flash besides the constants of kernels; empty to estimate it
     weights: str = "flash"  # where constants are: flash; ram: all are copied; auto: copied where that saves the most cycles
     fast: bool = False  # a short search for thousands of networks: few orders, greedy placement, no fused stages

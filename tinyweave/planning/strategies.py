@@ -116,7 +116,7 @@ class PlanSpace:
             kernels = self.kernel_set[0]
             if len(self.kernel_set) > 1:
                 chosen = ((i, name) for stage in stages for i, name in zip(stage.ops, stage.kernels, strict=True) if name)
-                kernels = named_kernels(graph, {graph.ops[i].name: name for i, name in chosen}, self.kernel_set[1])
+                kernels = named_kernels({graph.ops[i].name: name for i, name in chosen}, self.kernel_set[1])
             layout = lay_out(
                 graph,
                 [stage.ops for stage in stages],

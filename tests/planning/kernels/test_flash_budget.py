@@ -17,17 +17,18 @@ from tinyweave.codegen import constant_bytes as emitted_bytes
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
-from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes
+from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes, variant_for
 from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, planner, to_json
 from tinyweave.planning.explain import kernel_reason
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import (
     LAYER_BYTES,
+    flash_and_cycles,
     flash_bytes,
     kernel_sets,
     likely_code,
-    max_constant_bytes,
+    sets_with_less_flash,
     unfused_kernels,
 )
 from tinyweave.simulate import emulated
@@ -67,7 +68,10 @@ def test_flash_heavy_kernels_are_chosen_where_they_save_most_cycles(graph: Graph
     alone = [op.name for op in graph.ops if op.kind == "conv_2d" and op.attrs["stride"] == (1, 1)][:3]
     found = [
         flash_heavy(
-            plan(graph, Request("unfused", objective="speed", limits=Limits(flash=flash), core=CORE, other_flash=OtherFlash(0)))
+            plan(
+                graph,
+                Request("unfused", objective="speed", limits=Limits(flash=flash), core=CORE, other_flash=(OtherFlash(0),)),
+            )
         )
         for flash in range(0, 60_000, 2_000)
     ]
@@ -78,7 +82,7 @@ def test_flash_heavy_kernels_are_chosen_where_they_save_most_cycles(graph: Graph
 @pytest.mark.parametrize("flash", [8_000, 12_000, 20_000, 60_000])
 def test_constants_fit_the_flash_limit(graph: Graph, flash: int):
     least = constant_bytes(graph, plan(graph, Request("unfused")).variants)
-    made = plan(graph, Request(limits=Limits(flash=flash), core=CORE, other_flash=OtherFlash(0)))
+    made = plan(graph, Request(limits=Limits(flash=flash), core=CORE, other_flash=(OtherFlash(0),)))
     assert constant_bytes(made.graph, made.variants) <= max(flash, least)
 
 
@@ -101,7 +105,7 @@ def test_shared_constants_are_counted_once() -> None:
 
 def test_a_flash_limit_by_estimate_removes_only_flash_heavy_kernels(graph: Graph):
     search = PlanSearch(graph, Request("unfused", core=CORE))
-    search.kernel_sets = [each for each in search.kernel_sets if not any(kernels.flash_heavy for kernels in each)]
+    search.kernel_sets = search.kernel_sets[:1]  # without flash-heavy kernels
     for objective in ("balanced", "speed"):
         others = search.plan(objective)
         made = plan(
@@ -116,16 +120,21 @@ def test_a_flash_limit_by_estimate_removes_only_flash_heavy_kernels(graph: Graph
 def test_measured_code_is_not_estimated_again(graph: Graph):
     made = plan(graph, Request(objective="speed", core=CORE))
     constants, names = constant_bytes(made.graph, made.variants), frozenset(made.variants) - {""}
-    assert ROOMY in names and flash_bytes(made.graph, made.variants, OtherFlash(1000, names)) == constants + 1000
-    assert flash_bytes(made.graph, made.variants, OtherFlash(1000)) == constants + 1000
+    assert ROOMY in names and flash_bytes(made.graph, made.variants, [OtherFlash(1000, names)]) == constants + 1000
+    assert flash_bytes(made.graph, made.variants, [OtherFlash(1000)]) == constants + 1000
     code = json.loads(CODE_BYTES.read_text())[f"{ROOMY}.c"]
-    without = flash_bytes(made.graph, made.variants, OtherFlash(1000, names - {ROOMY}))
-    assert constants + 1000 + code <= without < constants + 1000 + code_bytes(names)
-    assert flash_bytes(made.graph, made.variants, None) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
+    without = flash_bytes(made.graph, made.variants, [OtherFlash(1000, names - {ROOMY})])
+    assert constants + 1000 + 0.7 * code <= without < constants + 1000 + code_bytes(names)
+    fewer = flash_bytes(made.graph, made.variants, [OtherFlash(1000, names | {"tw_depthwise_conv_2d_s8_dsp"})])
+    assert fewer < constants - 1000  # code that this plan does not need
+    assert flash_bytes(made.graph, made.variants, [OtherFlash(1000, names, 2)], 4) > constants + 1000 + 2 * 300
+    measured = [OtherFlash(3000, frozenset()), OtherFlash(1000, names, 4), OtherFlash(2000, names)]  # the nearest counts
+    assert [flash_bytes(made.graph, made.variants, measured, fused) for fused in (0, 4)] == [constants + 2000, constants + 1000]
+    assert flash_bytes(made.graph, made.variants, []) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
 
 
 def test_points_of_a_front_within_a_flash_limit_equal_plans(graph: Graph):
-    search = PlanSearch(graph, Request(core=CORE, max_mac_overhead=1.5, other_flash=OtherFlash(0)))
+    search = PlanSearch(graph, Request(core=CORE, max_mac_overhead=1.5, other_flash=(OtherFlash(0),)))
     free = search.front()
     needs = sorted({constant_bytes(made.graph, made.variants) for made in free})
     search.flash_limit = needs[0] + (needs[-1] - needs[0]) // 3
@@ -146,7 +155,8 @@ def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
     assert len(plans) > 2 and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(needs))
     free = plan(graph, Request(objective="speed", core=CORE))
     assert needs[0] == (cycles_to_compare(free, CORE), constant_bytes(free.graph, free.variants))
-    assert needs[-1][1] <= max_constant_bytes(graph, kernel_sets(graph, CORE)[0])
+    compact = plan(graph, Request(objective="flash", core=CORE))
+    assert needs[-1][1] <= constant_bytes(compact.graph, compact.variants)
     ram = sum(plans[0].arena.values()) - 4
     within = PlanSearch(graph, Request(core=CORE)).by_flash(ram)
     assert within and all(sum(made.arena.values()) <= ram for made in within)
@@ -189,42 +199,44 @@ def test_a_deployment_uses_the_available_flash(graph: Graph, tmp_path: Path, emu
         assert (folder / f"{ROOMY}.c").exists() == bool(flash_heavy(done.plan))
 
 
-def allowed(graph: Graph, kernel_set: list[KernelRule]) -> list[set[str]]:
-    """Return the allowed kernels of each op."""
-    return [set(names) for names in zip(*(unfused_kernels(graph, kernels) for kernels in kernel_set), strict=True)]
+@pytest.mark.parametrize("core", [CORE, "cortex-m7", "cortex-m55", "cortex-m0", "cortex-m3", ""])
+def test_smaller_kernel_sets_take_more_cycles(graph: Graph, core: str) -> None:
+    """Each set can run with less Flash than the next; the largest of them has the usual kernels, the smallest compact ones."""
+    sets = sets_with_less_flash(graph, core)
+    needs = list(flash_and_cycles(graph, sets, core, None))
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(needs)) and len(needs) >= (3 if core else 1)
+    compact = [variant_for(graph, op, also="compact").name for op in graph.ops]
+    assert unfused_kernels(graph, sets[0][-1]) == tuple(compact)
+    ((_, fewest),) = flash_and_cycles(graph, kernel_sets(graph, core)[:1], core, None)
+    assert not core or needs[-1][1] == pytest.approx(fewest, rel=1e-3)
 
 
-@pytest.mark.parametrize("core", [CORE, "cortex-m7", "cortex-m55", "cortex-m0", ""])
-def test_each_kernel_set_has_all_kernels_of_the_smaller_set(graph: Graph, core: str):
-    sets = kernel_sets(graph, core)
-    assert sets[0][0] == KernelRule() and all(isinstance(rule, KernelRule) for each in sets for rule in each)
-    for low, high in pairwise(sets):
-        steps = list(zip(allowed(graph, low), allowed(graph, high), strict=True))
-        assert all(below <= above for below, above in steps) and any(below < above for below, above in steps)
-    assert max_constant_bytes(graph, sets[0]) == constant_bytes(
-        graph, unfused_kernels(graph, KernelRule())
-    )  # the core's kernel, if it has no more constants
-    usual, last = unfused_kernels(graph, KernelRule(core)), allowed(graph, sets[-1])
-    assert all(name in names for name, names in zip(usual, last, strict=True))
+def test_code_counts_once_for_all_layers_that_share_it() -> None:
+    """With one layer, the code of a fast kernel costs more Flash per cycle saved than with eight such layers."""
+    prices = []
+    for count in (1, 8):
+        net = Net(8, 8, 16)
+        last = "image"
+        for _ in range(count):
+            last = net.conv(last, 16, 1)
+        graph = filled(net.finish("layers", last))
+        needs = list(flash_and_cycles(graph, sets_with_less_flash(graph, CORE), CORE, None))
+        prices.append(min((b[0] - a[0]) / (a[1] - b[1]) for a, b in pairwise(needs)))
+    assert prices[1] < 0.5 * prices[0]
 
 
 def test_kernel_sets_grow_by_cycles_saved_per_byte(graph: Graph):
-    """The flash-heavy kernel of the first convolution has the fewest constants and saves most cycles.
-
-    The set with kernels without scratch precedes these sets.
-    """
-    sets, convolutions = kernel_sets(graph, CORE), frozenset(op.name for op in graph.ops if op.kind == "conv_2d")
-    heavy = [frozenset[str]().union(*(kernels.flash_heavy for kernels in each)) for each in sets]
-    lean = [frozenset[str]().union(*(kernels.lean for kernels in each)) for each in sets]
-    assert [len(names) for names in heavy[-4:]] == [0, 1, 2, 3] and set(lean[-4:]) == {convolutions}
-    assert not any(lean[:-4]) and not any(kernels.frugal for kernels in sets[-5][2:])
-    more = [max_constant_bytes(graph, each) for each in sets[-4:]]
+    """The flash-heavy kernel of the first convolution has the fewest constants and saves most cycles."""
+    sets = kernel_sets(graph, CORE)
+    heavy = [{op for rule in each for op, name in rule.named if name == ROOMY} for each in sets]
+    assert [len(names) for names in heavy] == [0, 1, 2, 3] and all(a < b for a, b in pairwise(heavy))
+    more = [size for size, _ in flash_and_cycles(graph, sets, CORE, None)]
     assert [b - a for a, b in pairwise(more)] == sorted(b - a for a, b in pairwise(more))
 
 
 def lean_names(graph: Graph, core: str) -> set[str]:
     """Return the names of ops that may have kernels without scratch."""
-    return {name for kernels in kernel_sets(graph, core)[-1] for name in kernels.lean}
+    return {op for kernels in kernel_sets(graph, core)[-1] for op, name in kernels.named if BY_NAME[name].lean}
 
 
 def test_flash_waits_count_against_constants_that_exceed_the_cache(graph: Graph):
@@ -232,7 +244,8 @@ def test_flash_waits_count_against_constants_that_exceed_the_cache(graph: Graph)
     held, largest = max((BY_NAME[name].flash(graph, op), op.name) for op, name in zip(graph.ops, usual, strict=True) if name)
     slow = FlashReads(waits=1000, line=16, cache=held, code_line=16, code_cache=1 << 20)
     heavy = [
-        {name for kernels in kernel_sets(graph, CORE, reads)[-1] for name in kernels.flash_heavy} for reads in (None, slow)
+        {op for rule in kernel_sets(graph, CORE, reads)[-1] for op, name in rule.named if name == ROOMY}
+        for reads in (None, slow)
     ]
     assert largest in heavy[0] and largest not in heavy[1]
 
@@ -262,31 +275,27 @@ def test_balanced_weighs_the_tighter_of_a_devices_ram_and_flash(large: Graph, ra
     assert (emitted_bytes(made) < 1.1 * raw) if is_tighter else (to_json(made) == to_json(free))
 
 
-@pytest.mark.parametrize(
-    ("side", "channels", "blocks"),
-    [(32, 4, [(48, 3), (8, 5)]), (48, 16, [(8, 3)])],
-    ids=["44 % more RAM for 18 % less Flash", "20 % more cycles for 20 % less Flash"],
-)
-def test_balanced_keeps_the_fastest_kernels_if_smaller_ones_hardly_pay(
-    side: int, channels: int, blocks: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-):
-    """In both networks, the kernels with less Flash lower the product of Flash and cycles."""
-    net = Net(side, side, 3)
-    last = net.conv("image", channels, 3, stride=2)
-    for count, kernel in blocks:
-        last = net.depthwise(net.conv(last, count), kernel, stride=2)
-    graph = filled(net.finish("blocks", net.conv(last, 8)))
+def test_balanced_keeps_the_fastest_kernels_if_smaller_ones_hardly_pay(monkeypatch: pytest.MonkeyPatch):
+    """The product of RAM, Flash and cycles must fall below SMALLER_SET_PAYS times that of the fastest kernels."""
+    net = Net(64, 64, 3)
+    graph = filled(
+        net.finish("blocks", net.conv(net.depthwise(net.conv(net.conv("image", 8, 3, stride=2), 16), 5, stride=2), 8))
+    )
     request = Request(limits=Limits(maps=({"sram": 1 << 20},)), core=CORE, flash_to_balance=1 << 12)
-    fastest = plan(graph, replace(request, flash_to_balance=None))
-    assert to_json(plan(graph, request)) == to_json(fastest)
-    monkeypatch.setattr(planner, "SMALLER_SET_PAYS", 2)
-    smaller = plan(graph, request)
-    costs = [
-        (constant_bytes(each.graph, each.variants) + likely_code(each), cycles_to_compare(each, CORE))
-        for each in (smaller, fastest)
-    ]
-    (flash, cycles), (most_flash, fewest_cycles) = costs
-    assert flash < 0.85 * most_flash and cycles > fewest_cycles and flash * cycles < most_flash * fewest_cycles
+    fastest, smaller = plan(graph, replace(request, flash_to_balance=None)), plan(graph, request)
+    flash, cycles = (
+        [cost(each) for each in (smaller, fastest)]
+        for cost in (
+            lambda made: constant_bytes(made.graph, made.variants) + likely_code(made),
+            lambda made: cycles_to_compare(made, CORE),
+        )
+    )
+    assert flash[0] < 0.5 * flash[1] and cycles[0] > 2 * cycles[1]
+    product, least = (f * c * sum(each.arena.values()) for f, c, each in zip(flash, cycles, (smaller, fastest), strict=True))
+    assert 0.9 < product / least < planner.SMALLER_SET_PAYS
+    for share, expected in ((1.001, smaller), (0.999, fastest)):
+        monkeypatch.setattr(planner, "SMALLER_SET_PAYS", share * product / least)
+        assert to_json(plan(graph, request)) == to_json(expected)
 
 
 def test_a_looser_ram_limit_never_makes_balanced_weigh_flash(large: Graph):

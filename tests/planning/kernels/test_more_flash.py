@@ -57,13 +57,14 @@ def rounding(made: Plan, objective: Objective) -> float:
 
 def assert_more_flash_never_worsens(graph: Graph) -> None:
     """Check each objective without RAM limit, and the fastest plan in little RAM, at increasing Flash limits."""
-    search = PlanSearch(graph, Request(limits=Limits(flash=0), core=CORE, other_flash=OtherFlash(0)))
+    search = PlanSearch(graph, Request(limits=Limits(flash=0), core=CORE, other_flash=(OtherFlash(0),)))
     tight = round(1.05 * size(search.plan("size", checked=False)))
     search.flash_limit = None
     cases: list[tuple[Objective, int | None]] = [("speed", None), ("balanced", None), ("speed", tight)]
     for objective, ram in cases:
         free = search.plan(objective, Limits(ram=ram), checked=False)
-        least, most = constants(plan(graph, Request(fast=True))), constants(free)
+        least = max(constants(plan(graph, each)) for each in (Request(fast=True), Request(objective="flash", core=CORE)))
+        most = constants(free)
         limits = sorted({0, 2 * most, *(least + (most - least) * step // (STEPS - 1) for step in range(STEPS)), most, most - 1})
         plans, text = list[Plan](), to_json(free)
         for limit in limits:

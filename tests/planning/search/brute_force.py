@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tinyweave.ir import Graph
 from tinyweave.kernels.layer_cycles import layer_cycles
-from tinyweave.kernels.table import BY_NAME
+from tinyweave.kernels.table import BY_NAME, variant_for
 from tinyweave.ops import macs_per_op
 from tinyweave.planning import Tile, check
 from tinyweave.planning.alias.overlap import shared_in
@@ -29,6 +29,7 @@ HEIGHTS = (1, 2, 4, 8)  # tile heights in rows
 LONGEST_TILE = 6  # in ops
 WORD = 4  # bytes; tiles are word-aligned
 NEVER = 1 << 60
+ALSO = ("", "flash_heavy", "lean", "copying")  # kernels that the search may use beside portable ones
 
 Point = tuple[int, int, int]
 
@@ -160,15 +161,9 @@ class Network:
     def _kernels(self, index: int) -> dict[str, KernelRule]:
         """Return kernel of an op -> the kernel set that gives this kernel to this op and portable ones to the others."""
         op, shared = self.graph.ops[index], shared_in(self.graph, self.order, parts=False)
-        others = frozenset(other.name for other in self.graph.ops if other is not op)
-        alone = frozenset({op.name})
-        each = (
-            PORTABLE,
-            KernelRule(self.core, others),
-            KernelRule(self.core, others, frugal=alone),
-            KernelRule(self.core, others, alone),
-            KernelRule(self.core, others, lean=alone),
-        )
+        others = frozenset((other.name, "") for other in self.graph.ops if other is not op)
+        rows = (variant_for(self.graph, op, self.core, also) for also in ALSO)
+        each = (PORTABLE, *(KernelRule(self.core, others | {(op.name, row.name)}) for row in rows))
         return {variants_in(self.graph, shared, kernels)[index]: kernels for kernels in reversed(each)}
 
     def _scratch(self, index: int, name: str) -> int:

@@ -8,7 +8,7 @@ import pytest
 from cases.graphs import Net
 from fuzz.attention import UNIT, Builder
 from fuzz.generate import BY_ROW, HEADED, random_network
-from planning.search.brute_force import WORD, Network
+from planning.search.brute_force import ALSO, WORD, Network
 
 from tinyweave.ir import Graph, Tensor
 from tinyweave.kernels.table import variant_for
@@ -68,9 +68,9 @@ def compare_with_all_plans(graph: Graph, *, brought: bool) -> None:
     network = Network(graph, order, CORE, streamed)
     space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
     for overhead in OVERHEADS:
-        budget, names = int(overhead * macs(graph)), frozenset(op.name for op in graph.ops)
-        kernels = [PORTABLE, KernelRule(CORE), KernelRule(CORE, flash_heavy=names), KernelRule(CORE, lean=names)]
-        kernels += [KernelRule(CORE, copying=names), KernelRule(CORE, frugal=names)]
+        budget = int(overhead * macs(graph))
+        rows = ([(op.name, variant_for(graph, op, CORE, also).name) for op in graph.ops] for also in ALSO)
+        kernels = [PORTABLE, *(KernelRule(CORE, frozenset(named)) for named in rows)]
         shared = shared_in(graph, order, parts=False)
         cycles_of = stage_cycles_of(graph, order, shared, kernels=kernels, streams=StreamedIO(streamed))
         search = PathSearch(problem_of(cycles_of, order, shared.owner, budget=budget))

@@ -96,6 +96,6 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(scalar.eights),
         layout="tw_conv_scalar.h",
     ),
-    by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE),
+    by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE, features=cycle_features.channel_runs),
     by_taps("tw_depthwise_conv_2d_s8", applies=COMPACT),
 )

@@ -6,20 +6,24 @@ depend on the Flash limit, so that a larger limit never gives a worse plan. Cycl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ...ir import Graph, Op
 from ...kernels.layer_cycles import FlashReads, cost_model_core, layer_cycles
-from ...kernels.table import BY_NAME, code_bytes, variant_for
+from ...kernels.table import BY_NAME, code_bytes, kernels_for, variant_for
 from ..alias.overlap import shared_in
 from ..alias.subtensors import Aliases
 from ..kernel_choice import PORTABLE, KernelRule, variants_in
 from ..order.order_search import file_order
 from ..plan import Plan
 
+PRICES = tuple(2.0**power for power in range(20, -4, -1))  # of a byte of Flash, in cycles
 LAYER_BYTES = 100  # code that calls a layer's kernel, and its parameters
 # lowest and highest share of its kernels' code files that a linker keeps in real networks (bench/code_size.py): of portable
 # kernels, and of a core's own kernels, whose files have many functions
@@ -57,34 +61,47 @@ def _constants_key(graph: Graph, op: Op, name: str) -> tuple[Hashable, ...]:
 
 
 class OtherFlash(NamedTuple):
-    """A measurement of a linked program: its bytes of Flash besides the constants of kernels, and the kernels linked into it.
+    """A measurement of a linked program: its bytes of Flash besides the constants of kernels, and what its code is of.
 
-    `kernels` is None if the program has all kernels of the plan.
+    `kernels` are those linked into it, `fused` is the number of its layers in fused stages. If `kernels` is None, the code of
+    each plan takes as many bytes.
     """
 
     bytes: int
     kernels: frozenset[str] | None = None
+    fused: int = 0
 
 
-def flash_bytes(graph: Graph, variants: Sequence[str], other: OtherFlash | None) -> int:
+def flash_bytes(graph: Graph, variants: Sequence[str], measured: Sequence[OtherFlash], fused: int = 0) -> int:
     """Return the bytes of Flash of a plan with these kernels: its constants, and all other bytes as measured or estimated.
 
-    `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So the
-    estimate is 0 unless some kernel keeps many more constants than usual (`flash_heavy`). In this way, no other kernel is
-    rejected because of an estimate.
+    `fused` is the number of layers in fused stages. Of `measured`, the program that shares most code with the plan counts, with
+    an estimate of the code that differs. Without measurements the estimate counts whole code files, of which a linker drops
+    much. So it is 0 unless some kernel keeps many more constants than usual (`flash_heavy`): no other kernel is rejected
+    because of an estimate.
     """
-    constants, names = constant_bytes(graph, variants), {*variants} - {""}
-    if other is None:
+    constants, names = constant_bytes(graph, variants), frozenset(variants) - {""}
+    if not measured:
         is_heavy = any(BY_NAME[name].flash_heavy for name in names)
         return constants + (code_bytes(names) + LAYER_BYTES * len(graph.ops) if is_heavy else 0)
-    known = names if other.kernels is None else other.kernels
-    return constants + other.bytes + code_bytes(names | known) - code_bytes(known)
+
+    def difference(other: OtherFlash) -> tuple[float, float]:
+        linked, layers = names if other.kernels is None else other.kernels, fused if other.kernels is None else other.fused
+        more = _kernel_code(names) - _kernel_code(linked) + LIKELY_PER_FUSED * (fused - layers)
+        return _kernel_code(names ^ linked) + LIKELY_PER_FUSED * abs(fused - layers), other.bytes + more
+
+    return constants + round(min(map(difference, measured))[1])
+
+
+def fused_layers(plan: Plan) -> int:
+    """Return the number of layers in fused stages."""
+    return sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
 
 
 def code_range(plan: Plan, core: str) -> tuple[int, int]:
     """Estimate the fewest and the most bytes of code and parameters of a plan on `core`, without constants."""
     variants = [BY_NAME[name] for name in plan.variants if name]
-    fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
+    fused = fused_layers(plan)
     floats = any("float32" in variant.types or variant.computes_in_float for variant in variants)
     low_share = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
     kernels = code_bytes({variant.name for variant in variants})
@@ -99,20 +116,24 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
 
 def likely_code(plan: Plan) -> int:
     """Estimate the bytes of code and parameters of a plan as one figure, to compare plans by."""
-    fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
-    return round(_unfused_code(plan.variants) + LIKELY_PER_FUSED * fused)
+    return round(_unfused_code(plan.variants) + LIKELY_PER_FUSED * fused_layers(plan))
 
 
 def _unfused_code(variants: Sequence[str]) -> float:
     """Estimate the bytes of code and parameters of a plan with these kernels and without fused stages."""
-    names = {*variants} - {""}
+    return _kernel_code({*variants} - {""}) + LIKELY_PER_LAYER * len(variants)
+
+
+def _kernel_code(names: Iterable[str]) -> float:
+    """Estimate the bytes of code that a linker keeps of these kernels."""
+    names = [*names]
     of_sets = code_bytes(names, of_sets=True)
-    return LIKELY_KEPT * (code_bytes(names) - of_sets) + LIKELY_OF_SETS * of_sets + LIKELY_PER_LAYER * len(variants)
+    return LIKELY_KEPT * (code_bytes(names) - of_sets) + LIKELY_OF_SETS * of_sets
 
 
 def trades_flash(graph: Graph, core: str) -> bool:
     """Return whether some op has a kernel that is faster than the usual one but keeps many more constants in Flash."""
-    return any(variant_for(graph, op, core, flash_heavy=True).flash_heavy for op in graph.ops)
+    return any(variant_for(graph, op, core, "flash_heavy").flash_heavy for op in graph.ops)
 
 
 def unfused_kernels(graph: Graph, kernels: KernelRule) -> tuple[str, ...]:
@@ -126,36 +147,86 @@ def unfused_kernels(graph: Graph, kernels: KernelRule) -> tuple[str, ...]:
 
 
 def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[KernelRule]]:
-    """Return the kernel sets of a core, fastest last; each set has all kernels of the set before it.
+    """Return the kernel sets of a core from which plans are made if Flash suffices, fastest last.
 
-    A set is a list of rules, each of which gives each op one kernel: the op may use any of them. The first set has the portable
-    kernels, and the fastest kernels of `core` that keep no more constants than these. The next sets add the usual kernels
-    of `core` for one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and
-    kernels that copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in
-    the same way. Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero
-    wait states.
+    A set is a list of rules, each of which gives each op one kernel: the op may use any of them. All have the portable kernels,
+    the usual kernels of `core`, kernels without scratch, and kernels that copy weights from slow Flash. Each set has kernels
+    with many more constants for one more op than the set before, most cycles saved per byte of Flash first. Without a core
+    there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero wait states.
     """
     if not core:
         return [[PORTABLE]]
-    fast = KernelRule(core, reads=reads)
-    frugal = fast._replace(frugal=frozenset(op.name for op in graph.ops))
-    usual, lean = unfused_kernels(graph, fast), without_scratch(graph, core)
-    heavy = [_heavy(graph, op, name, core) for op, name in zip(graph.ops, usual, strict=True)]
-    larger, paying = (
-        _by_rate(graph, before, after, fast) for before, after in ((unfused_kernels(graph, frugal), usual), (usual, heavy))
-    )
-    sets = [[fast._replace(frugal=frozenset(larger[count:]))] for count in range(len(larger) + 1)]
-    copying = frozenset(op.name for op in graph.ops if _copying_pays(graph, op, fast))
-    last = [fast._replace(lean=lean)] if lean else []
-    last += [fast._replace(copying=copying)] if copying else []
-    sets += [[fast, *last]] if last else []
-    sets += [[fast, fast._replace(flash_heavy=frozenset(paying[: count + 1])), *last] for count in range(len(paying))]
-    return [[PORTABLE, *dict.fromkeys((frugal if larger else fast, *each))] for each in sets]
+    fast, model = KernelRule(core, reads=reads), cost_model_core(core)
+    lean, copying, rates = dict[str, str](), dict[str, str](), list[tuple[float, int, str, str]]()
+    for op, usual in zip(graph.ops, unfused_kernels(graph, fast), strict=True):
+        if not usual:
+            continue
+        by_flag = {which: variant_for(graph, op, core, which) for which in ("lean", "copying", "flash_heavy")}
+        rows = {which: row for which, row in by_flag.items() if getattr(row, which)}
+        names = usual, *(row.name for row in rows.values())
+        cycles = {name: layer_cycles(graph, op, name, model, reads=reads) for name in names}
+        saved = {
+            which: before - after
+            for which, row in rows.items()
+            if (before := cycles[usual]) is not None and (after := cycles[row.name]) is not None
+        }
+        if "lean" in rows and BY_NAME[usual].scratch(graph, op) and cycles[rows["lean"].name] is not None:
+            lean[op.name] = rows["lean"].name
+        if reads is not None and saved.get("copying", 0) > 0:
+            copying[op.name] = rows["copying"].name
+        if BY_NAME[usual].cores and saved.get("flash_heavy", 0) > 0:
+            more = rows["flash_heavy"].flash(graph, op) - BY_NAME[usual].flash(graph, op)
+            rates.append((saved["flash_heavy"] / more, more, op.name, rows["flash_heavy"].name))
+    heavy = [each[2:] for each in sorted(rates, reverse=True)]
+    rules = [fast._replace(named=frozenset(named.items())) for named in (lean, copying) if named]
+    heavier = ([fast._replace(named=frozenset(heavy[:count]))] * bool(count) for count in range(len(heavy) + 1))
+    return [[PORTABLE, fast, *each, *rules] for each in heavier]
 
 
-def compact_kernels(graph: Graph) -> list[KernelRule]:
-    """Return the kernel set with the least code and constants."""
-    return [KernelRule(compact=frozenset(op.name for op in graph.ops))]
+def sets_with_less_flash(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[KernelRule]]:
+    """Return kernel sets that need less Flash than those of `kernel_sets`, the smallest first.
+
+    A byte of Flash gets a price in cycles. At each of PRICES, the kernels to link are those for which a local search finds the
+    least sum of cycles and price x Flash, if each op runs its best kernel of them: it adds or drops one kernel at a time. A set
+    has these best kernels. Sets that save no cycles over a smaller one are left out, and so are kernels that copy weights: they
+    take RAM.
+    """
+    ops = [op for op, name in zip(graph.ops, unfused_kernels(graph, KernelRule(core, reads=reads)), strict=True) if name]
+    menus = [[row for row in kernels_for(graph, op, core) if not (row.flash_heavy or row.copying)] for op in ops]
+    names = list(dict.fromkeys(row.name for menu in menus for row in menu))
+    column = {name: number for number, name in enumerate(names)}
+    cycles, constants = (np.full((len(ops), len(names)), np.inf) for _ in range(2))
+    model = cost_model_core(core)
+    for number, (op, menu) in enumerate(zip(ops, menus, strict=True)):
+        last = 0.0
+        for row in menu:
+            last = last if (known := layer_cycles(graph, op, row.name, model, reads=reads)) is None else known
+            cycles[number, column[row.name]], constants[number, column[row.name]] = last, row.flash(graph, op)
+
+    @cache
+    def code(linked: frozenset[int]) -> float:
+        return _kernel_code([names[number] for number in linked])
+
+    found, linked = dict[tuple[int, ...], tuple[float, float]](), frozenset(column.values())
+    for price in PRICES:
+        costs = cycles + price * constants
+
+        def total(linked: frozenset[int], costs: np.ndarray = costs, price: float = price) -> float:
+            return float(costs[:, [*linked]].min(axis=1).sum() + price * code(linked))
+
+        while total(other := min((linked ^ {each} for each in column.values()), key=total)) < total(linked):
+            linked = other
+        kept = sorted(linked)
+        choice = tuple(kept[number] for number in costs[:, kept].argmin(axis=1))
+        taken = range(len(ops)), choice
+        found[choice] = float(constants[taken].sum() + code(linked)), float(cycles[taken].sum())
+    sets, fewest = list[list[KernelRule]](), math.inf
+    for choice, (_, took) in sorted(found.items(), key=lambda each: each[1]):
+        if took < fewest:
+            fewest = took
+            named = frozenset((op.name, names[number]) for op, number in zip(ops, choice, strict=True))
+            sets.append([KernelRule(core, named, reads)])
+    return sets
 
 
 def flash_and_cycles(
@@ -182,73 +253,15 @@ def flash_and_cycles(
         yield sum(kept.values()) + _unfused_code(names), sum(map(cycles, graph.ops, names))
 
 
-def max_constant_bytes(graph: Graph, kernel_set: Sequence[KernelRule]) -> int:
-    """Return the bytes of Flash constants if each op uses the kernel of the set that keeps the most."""
-    choices = zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True)
-    return sum(max(BY_NAME[name].flash(graph, op) if name else 0 for name in names) for op, *names in choices)
-
-
 def predicted_kernels(graph: Graph, kernel_set: Sequence[KernelRule], chosen: Mapping[str, str]) -> list[str]:
     """Predict the kernel of each op: its `chosen` kernel if the kernel set has it, else the one with the fewest constants.
 
-    `chosen` maps names of ops to names of kernels. The portable kernel, and the core's kernel with no more constants, are
-    predicted only if they were chosen, or if the set has no other.
+    `chosen` maps names of ops to names of kernels. The kernel of the first rule is predicted only if it was chosen, or if the
+    set has no other.
     """
     predicted = list[str]()
     for op, *names in zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True):
         name = chosen.get(op.name, "")
-        own = names[2:] or names
+        own = names[1:] or names
         predicted.append(name if name in names else min(own, key=lambda name: BY_NAME[name].flash(graph, op) if name else 0))
     return predicted
-
-
-def without_scratch(graph: Graph, core: str) -> frozenset[str]:
-    """Return the names of the ops whose usual kernel on `core` needs scratch, but that also have a kernel without scratch.
-
-    That other kernel must be one of `core`, and its cycles must be known.
-    """
-    names, model = set[str](), cost_model_core(core)
-    for op, name in zip(graph.ops, unfused_kernels(graph, KernelRule(core)), strict=True):
-        lean = variant_for(graph, op, core, lean=True) if name and BY_NAME[name].scratch(graph, op) else None
-        if lean is not None and lean.lean and layer_cycles(graph, op, lean.name, model) is not None:
-            names.add(op.name)
-    return frozenset(names)
-
-
-def _copying_pays(graph: Graph, op: Op, kernels: KernelRule) -> bool:
-    """Return whether it saves cycles if an op's kernel first copies the weights from slow Flash to scratch."""
-    if kernels.reads is None:
-        return False
-    usual, other = (variant_for(graph, op, kernels.core, copying=copying) for copying in (False, True))
-    return other.copying and _gain(graph, op, (usual.name, other.name), kernels) > 0
-
-
-def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
-    """Return the op's kernel that keeps many more constants than `name`, or `name` if there is no such kernel.
-
-    `name` is also returned if it is the portable kernel, or "" for an op without code.
-    """
-    heavy = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
-    return heavy.name if heavy is not None and heavy.flash_heavy else name
-
-
-def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: KernelRule) -> list[str]:
-    """Return the ops whose kernel in `others` keeps more constants than the one in `names`, most cycles saved per byte first.
-
-    Kernels with many more constants that save no cycles are left out. `names` and `others` have a kernel per op. Cycles
-    are estimated for the core and the wait states of `kernels`.
-    """
-    rates = list[tuple[float, int, str]]()
-    for op, name, other in zip(graph.ops, names, others, strict=True):
-        more = BY_NAME[other].flash(graph, op) - BY_NAME[name].flash(graph, op) if name and other != name else 0
-        rate = _gain(graph, op, (name, other), kernels) / more if more > 0 else 0.0
-        if more > 0 and (rate > 0 or not BY_NAME[other].flash_heavy):
-            rates.append((rate, more, op.name))
-    return [name for _, _, name in sorted(rates, reverse=True)]
-
-
-def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: KernelRule) -> float:
-    """Return the cycles that the second of two kernels saves over the first; 0 if the cycles of either are unknown."""
-    core = cost_model_core(kernels.core)
-    slow, fast = (layer_cycles(graph, op, name, core, reads=kernels.reads) for name in names)
-    return 0.0 if slow is None or fast is None else slow - fast

@@ -75,6 +75,6 @@ def _without_streamed_outputs(graph: Graph, streams: StreamedIO) -> Graph:
 def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: KernelRule) -> KernelRule:
     """Return `kernels`, changed to portable kernels for ops whose own kernel cannot stream a network output."""
     makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
-    return kernels._replace(
-        portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
-    )
+    whole = {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
+    named = {each for each in kernels.named if each[0] not in whole} | {(op, "") for op in whole}
+    return kernels._replace(named=frozenset(named))
