@@ -18,7 +18,7 @@ from tinyweave.devices import Device, all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.passes import run_passes
-from tinyweave.planning import Limits, OtherFlash, Plan, Request, likely_code
+from tinyweave.planning import Limits, OtherFlash, Plan, Request, fused_layers, likely_code
 from tinyweave.planning.strategies import RECOMPUTING
 
 from .arch import Arch, PlanGene, blocks, macs, weights
@@ -38,6 +38,7 @@ class Overhead(NamedTuple):
     estimated: int = 0  # estimate of `code` for the same network
     rate: float = 1.0  # measured bytes of code per estimated byte, to correct the estimates of other networks
     kernels: tuple[str, ...] = ()  # names of the kernels in the code
+    fused: int = 0  # layers of the network in fused stages
 
 
 NO_OVERHEAD = Overhead()
@@ -121,7 +122,8 @@ class Target:
         free = api.make_plan(model, replace(request, limits=replace(self.arena_limits, flash=None)))
         if self.limits.flash is None or self.flash(free) <= self.limits.flash:
             return free
-        measured = OtherFlash(self.overhead.code, frozenset(self.overhead.kernels)) if self.overhead.kernels else None
+        of = self.overhead
+        measured = (OtherFlash(of.code, frozenset(of.kernels), of.fused),) if of.kernels else ()
         return api.make_plan(model, replace(request, other_flash=measured))
 
     def flash(self, plan: Plan) -> int:
@@ -138,7 +140,7 @@ class Target:
 
 def overhead_of(plan: Plan, ram: int, code: int) -> Overhead:
     """Return the Overhead of a planned network: `ram` bytes of stack and static data, and `code` bytes, both measured."""
-    return Overhead(ram, code, likely_code(plan), kernels=tuple(sorted({*plan.variants} - {""})))
+    return Overhead(ram, code, likely_code(plan), kernels=tuple(sorted({*plan.variants} - {""})), fused=fused_layers(plan))
 
 
 def overhead_between(small: Overhead, large: Overhead) -> Overhead:
