@@ -215,6 +215,15 @@ def test_floats_take_no_arena_and_the_outputs_are_litert_s(
 
 
 @pytest.mark.litert
+@pytest.mark.parametrize("io", ["auto", "int8", "model"])
+def test_a_quantised_uint8_input_may_be_an_output_too(io: str, tmp_path: Path) -> None:
+    network = floats(20, *TYPES[2])
+    model = api.load(file_of(replace(network, outputs=("q", *network.outputs)), tmp_path), io=io)
+    done = api.verify_plan(model, api.plan(model), api.ProofOptions(count=5), core=None)
+    assert done.ok and done.reference.startswith("LiteRT's reference kernels, equal"), done.without_litert
+
+
+@pytest.mark.litert
 @pytest.mark.parametrize(("inputs", "outputs"), [(True, False), (False, True), (True, True)])
 def test_rows_of_floats_are_streamed_as_integers(inputs: bool, outputs: bool, tmp_path: Path) -> None:
     model = api.load(file_of(floats(20), tmp_path))
