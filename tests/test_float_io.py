@@ -240,7 +240,6 @@ def test_the_first_wrong_layer_of_streamed_floats_is_named(tmp_path: Path) -> No
     outside = add_floats(inner, original)
     folder = emitted(made, tmp_path)
     body = (folder / "floats.c").read_text()
-    assert "out_max = 127" in body or ".max = 127" in body or "127" in body
     (folder / "floats.c").write_text(body.replace("127", "3"))
     done = compare.verify(made, folder, "floats", compare.samples(outside, 4, 0), cores=(), outside=outside)
     assert not done.ok and "the first layer that differs is pool" in str(done.first_difference)

@@ -66,7 +66,7 @@ def without_copies(plan: Plan) -> Plan:
 
 def cycles_to_copy(plan: Plan, reads: FlashReads | None) -> float:
     """Estimate the cycles that `init` takes to copy the plan's constants; without `reads`, from Flash without wait states."""
-    sizes = [plan.buffer(copy_name(name)).bytes for name in plan.copies]
+    sizes = plan.copy_bytes.values()
     waits = sum(reads.of_constants(size, 1, alone=1) for size in sizes) if reads else 0
     return waits + COPIED_WORD * sum(sizes) / 4
 
