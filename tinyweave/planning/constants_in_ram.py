@@ -109,10 +109,8 @@ def worth_copying(
                 at = number[subset[0].ops[0]]
                 choices.append((sum(map(padded.__getitem__, subset)), before[at] - after[at], subset))
     chosen = _knapsack(items, room, align)
-    before, gains = cycles(chosen), list[tuple[float, Constant]]()
-    for each in constants:
-        if len(each.ops) > 1:
-            gains.append(((sum(before.values()) - sum(cycles([*chosen, each]).values())) / each.bytes, each))
+    whole, shared = sum(cycles(chosen).values()), [each for each in constants if len(each.ops) > 1]
+    gains = [((whole - sum(cycles([*chosen, each]).values())) / each.bytes, each) for each in shared]
     left = room - sum(map(padded.__getitem__, chosen))
     for gain, each in sorted(gains, reverse=True):
         if gain > 0 and padded[each] <= left:
