@@ -147,7 +147,7 @@ def _knapsack(ops: Sequence[Sequence[Item]], room: int, unit: int) -> list[Const
         after, pick = best.copy(), np.zeros(columns, np.int8)
         for index, (size, gain, _) in enumerate(items):
             at = -(-size // unit)
-            if at < columns and gain > 0:
+            if at < columns:
                 better = (other := best[: columns - at] + gain) > after[at:]
                 after[at:][better], pick[at:][better] = other[better], index
         best = after
