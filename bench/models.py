@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import time
@@ -36,25 +35,6 @@ TFLITE_MICRO = {
     "mit-han-lab__tinyengine__mcunetv2_large": (2_602_112, 861_750_120, 61_696),
     "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": (2_600_596, 798_472_080, 55_616),
 }
-
-
-TELLS_ARENA = """
-import sys
-from tflite_micro import runtime
-runtime.Interpreter.from_bytes(open(sys.argv[1], "rb").read(), arena_size=1 << 27).print_allocations()
-"""
-
-
-def tflite_micro_arena(path: Path, python: str) -> int:
-    """Return the bytes of TFLite Micro's arena on this machine, as a Python that has PyPI's `tflite-micro` records them.
-
-    Activations lie as on a microcontroller; structures have pointers of 64 bits, and kernels for all cores need no scratch.
-    """
-    done = subprocess.run([python, "-c", TELLS_ARENA, str(path)], capture_output=True, text=True, check=False)
-    total = re.search(r"Arena allocation total (\d+) bytes", done.stdout + done.stderr)
-    if not total:
-        sys.exit(f"{python}: TFLite Micro says nothing of {path.name}: {(done.stderr or done.stdout).strip()[-300:]}")
-    return int(total[1])
 
 
 def lcg_bytes(count: int, state: int) -> tuple[np.ndarray, int]:

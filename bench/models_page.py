@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parent))
-from models import ROOT, tflite_micro_arena
+from models import ROOT
+from other_engines import tflite_micro_arena
 
 from tinyweave import api
 from tinyweave.devices import find

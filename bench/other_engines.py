@@ -25,7 +25,7 @@ import numpy as np
 from tflite_micro import runtime
 engine = runtime.Interpreter.from_bytes(open(sys.argv[1], "rb").read(), arena_size=1 << 27)
 random, outputs, edges = np.random.default_rng(0), [], json.loads(sys.argv[2])
-for _ in range(2):
+for _ in range(2 if edges[0] else 0):
     for index in range(edges[0]):
         said = engine.get_input_details(index)
         shape, dtype = said["shape"], np.dtype(said["dtype"])
@@ -45,6 +45,15 @@ def in_tflite_micro(path: Path, edges: tuple[int, int], python: str) -> tuple[li
         return [], (done.stderr.strip().splitlines() or ["no message"])[-1]
     said = (done.stdout + done.stderr).split("Arena allocation ")[1:4]
     return [int(each.split()[1]) for each in said], done.stdout.splitlines()[0]
+
+
+def tflite_micro_arena(path: Path, python: str) -> int:
+    """Return the bytes of TFLite Micro's arena on this machine, as a Python that has PyPI's `tflite-micro` records them.
+
+    Activations lie as on a microcontroller; structures have pointers of 64 bits, and kernels for all cores need no scratch.
+    """
+    arena, said = in_tflite_micro(path, (0, 0), python)
+    return arena[0] if arena else sys.exit(f"{python}: TFLite Micro says of {path.name}: {said}")
 
 
 def row(path: Path, most_macs: float, python: str, new: Path) -> tuple[list[str], bool]:

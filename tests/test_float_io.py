@@ -215,6 +215,15 @@ def test_floats_take_no_arena_and_the_outputs_are_litert_s(
 
 
 @pytest.mark.litert
+@pytest.mark.parametrize("io", ["auto", "int8", "model"])
+def test_a_quantised_uint8_input_may_be_an_output_too(io: str, tmp_path: Path) -> None:
+    network = floats(20, *TYPES[2])
+    model = api.load(file_of(replace(network, outputs=("q", *network.outputs)), tmp_path), io=io)
+    done = api.verify_plan(model, api.plan(model), api.ProofOptions(count=5), core=None)
+    assert done.ok and done.reference.startswith("LiteRT's reference kernels, equal"), done.without_litert
+
+
+@pytest.mark.litert
 @pytest.mark.parametrize(("inputs", "outputs"), [(True, False), (False, True), (True, True)])
 def test_rows_of_floats_are_streamed_as_integers(inputs: bool, outputs: bool, tmp_path: Path) -> None:
     model = api.load(file_of(floats(20), tmp_path))
@@ -231,7 +240,6 @@ def test_the_first_wrong_layer_of_streamed_floats_is_named(tmp_path: Path) -> No
     outside = add_floats(inner, original)
     folder = emitted(made, tmp_path)
     body = (folder / "floats.c").read_text()
-    assert "out_max = 127" in body or ".max = 127" in body or "127" in body
     (folder / "floats.c").write_text(body.replace("127", "3"))
     done = compare.verify(made, folder, "floats", compare.samples(outside, 4, 0), cores=(), outside=outside)
     assert not done.ok and "the first layer that differs is pool" in str(done.first_difference)

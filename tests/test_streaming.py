@@ -36,10 +36,10 @@ def wake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def streamed(graph: Graph, folder: Path, hop: int | str = "auto") -> Model:
+def streamed(graph: Graph, folder: Path, hop: int | str = "auto", io: str = "auto") -> Model:
     path = folder / f"{graph.name}.tflite"
     path.write_bytes(to_tflite(graph))
-    return api.streamed(api.load(path), hop)
+    return api.streamed(api.load(path, io=io), hop)
 
 
 @pytest.mark.emulator
@@ -53,10 +53,9 @@ def test_the_c_of_a_call_equals_the_network_on_its_window(make: Any, tmp_path: P
     assert proof.reference == "LiteRT's reference kernels, equal to numpy reference"
 
 
-def test_a_float_network_with_int8_frames_is_streamed(tmp_path: Path, litert: Any) -> None:
-    path = tmp_path / "wake.tflite"
-    path.write_bytes(to_tflite(wake_word(dtype="float32")))
-    model = api.streamed(api.load(path, io="int8"), 2)
+@pytest.mark.parametrize("io", ["int8", "auto"])
+def test_a_float_network_is_streamed(io: str, tmp_path: Path, litert: Any) -> None:
+    model = streamed(wake_word(dtype="float32"), tmp_path, 2, io)
     proof = api.verify_plan(model, api.plan(model), api.ProofOptions(count=3), core=None)
     assert proof.ok and proof.without_litert is None, proof
 

@@ -20,7 +20,7 @@ import one_line  # noqa: F401
 # isort: split
 import numpy as np
 import torch
-from models import tflite_micro_arena
+from other_engines import tflite_micro_arena
 from torch import Tensor, nn
 
 import tinyweave as tw

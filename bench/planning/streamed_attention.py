@@ -17,7 +17,7 @@ from unittest.mock import patch
 import attention
 import numpy as np
 import torch
-from models import tflite_micro_arena
+from other_engines import tflite_micro_arena
 from torch import Tensor, nn
 
 import tinyweave as tw

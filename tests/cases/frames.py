@@ -122,12 +122,16 @@ def _layer(net: Frames, draw: random.Random, x: str, *, across: bool) -> str:
     def window(tall: int, wide: int) -> Shape:
         return (wide, tall) if across else (tall, wide)
 
-    kind = draw.choice(("conv_2d", "conv_2d", "depthwise_conv_2d", "max_pool_2d", "average_pool_2d", "relu", "branch", "scale"))
+    kind = draw.choice(("conv_2d", "depthwise_conv_2d", "max_pool_2d", "average_pool_2d", "relu", "branch", "scale", "pad"))
     tall, wide = draw.randint(1, min(rows, 5)), draw.randint(1, min(width, 3))
     stride = window(draw.choice((1, 1, 1, 2, 3)) if rows > 6 else 1, 1)
     padding = draw.choice(("valid", "valid", "same"))
     if kind == "relu":
         return net.op("relu", (x,), shape)
+    if kind == "pad":
+        amounts = np.array([[0, 0], *([draw.randint(0, 3), draw.randint(0, 3)] for _ in (1, 2)), [0, 0]], np.int32)
+        padded = [extent + sum(pair) for extent, pair in zip(shape, amounts.tolist(), strict=True)]
+        return net.op("pad", (x, net.constant(amounts)), tuple(padded))
     if kind == "scale":
         factors = net.constant(net.rng.integers(20, 127, (1, 1, 1, shape[3])).astype(np.int8), (1 / 64,))
         return net.op("mul", (x, factors), shape, activation="none")

@@ -108,6 +108,7 @@ def test_kernels_are_extended_within_the_macs_that_are_allowed(tmp_path: Path) -
     folded = rewritten(tmp_path, file, 2.0)
     assert folded.engine is not None and folded.engine.pads == 1 and folded.engine.after < folded.engine.before
     assert folded.engine.macs == macs(folded.graph) / macs(graph) > 1
+    assert max(sum(step.values()) for step in folded.live()) > folded.best.peak
     exactly = rewritten(tmp_path, file, folded.engine.macs)
     assert exactly.file == folded.file
     assert rewritten(tmp_path, file, folded.engine.macs - 1e-6).file == file

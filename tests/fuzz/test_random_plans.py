@@ -50,7 +50,7 @@ def test_random_plans_give_the_bytes_of_the_reference(seeds: range) -> None:
 def test_points_of_a_front_give_the_reference_and_touch_exactly_their_arena(seeds: range) -> None:
     tried, failed = failures(seeds, front_trials)
     assert not failed, "\n".join(failed)
-    assert len(tried) > len(seeds) and any(stage.schedule for trial in tried for stage in trial.plan.stages)
+    assert any(stage.schedule for trial in tried for stage in trial.plan.stages)
 
 
 def test_maps_without_rows_take_no_bytes_in_a_tile() -> None:

@@ -56,6 +56,7 @@ CASES: dict[str, Case] = {
     "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
     "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),
     "mat-mul-of-maps": ([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 3), "z": (1, 3, 5)}, {}),
+    "gemm-a-bias-per-row": one("Gemm", 5, 4, given=[floats(5, 4), floats(5, 1)], transB=1),
     "gemm-of-a-batch": one("Gemm", 3, 4, given=[floats(5, 4), floats(3, 5)], transB=1, alpha=0.5, beta=2.0),
     "einsum": ([("Einsum", ("x", "z"), ("y",), {"equation": "bij,bkj->bik"})], {"x": (1, 4, 6), "z": (1, 3, 6)}, {}),
     "einsum-of-a-constant": one("Einsum", 1, 4, 6, given=[floats(6, 5)], equation="bij,jk -> bki"),
@@ -141,7 +142,10 @@ CASES: dict[str, Case] = {
     "softmax-of-channels": one("Softmax", *CONV, axis=1),
     "log-softmax": one("LogSoftmax", 1, 10),
     "mean-by-input": one("ReduceMean", *CONV, given=[ints(2, 3)], keepdims=0),
-    "mean-of-nothing": one("ReduceMean", *CONV, given=[ints()], noop_with_empty_axes=1),
+    **{
+        f"{op}-of-nothing": one(op, *CONV[:3], given=[ints()], noop_with_empty_axes=1)
+        for op in ("ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
+    },
     "sum": one("ReduceSum", *CONV, given=[ints(-1)]),
     "greatest": one("ReduceMax", *CONV, given=[ints(1)]),
     "least": one("ReduceMin", *CONV),

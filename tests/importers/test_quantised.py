@@ -113,6 +113,7 @@ QDQ: dict[str, list[Op]] = {
         *pair("x", "a"), *pair("x", "e", "ys", "yz"), ("Concat", ["a", "e"], "c", {"axis": 1}), *pair("c", "y", "ys", "yz"),
     ],
     "hard-swish": [*pair("x", "a"), ("HardSwish", ["a"], "c", {}), *pair("c", "y")],
+    "a-constant-beyond-the-scale": [*pair("x", "a"), ("Max", ["a", "far"], "c", {}), *pair("c", "y", "ys", "yz")],
     "an-inner-scale-is-missing": [
         *WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", CONV), ("Clip", ["c", "zero", "six"], "d", {}),
         ("GlobalAveragePool", ["d"], "e", {}), *pair("e", "y", "ys", "yz"),
@@ -136,6 +137,7 @@ for unsigned, zero, value in ((False, "xz", "step"), (True, "ux", "ustep"), (Fal
 SCALES |= {"around": np.array([0, 0, 1, 2, 0, 0, 1, 0]), "step": np.int8(40), "ustep": np.uint8(168), "fill": f32(2.0)}
 SCALES |= {"filters": RNG.uniform(-1, 1, (C, C, 3, 3)).astype(np.float32) / 9, "factors": f32(1.5).reshape(1, 1, 1)}
 SCALES |= {"scores": np.array([-128, -101, 0, 127], np.int8).reshape(C, 1, 1)}
+SCALES["far"] = np.linspace(-15, 15, C, dtype=np.float32).reshape(1, C, 1, 1)
 SCALES |= {"xf": f32(-3), "zero": f32(0), "six": f32(6), "factor": RNG.integers(60, 120, C).astype(np.int8)}
 SCALES |= {name: RNG.uniform(0.5, 1, C).astype(np.float32) for name in ("shift", "middle", "spread")}
 X, W, Y = ["xs", "xz"], ["w", "ws", "wz"], ["ys", "yz"]
@@ -266,6 +268,10 @@ REFUSED: dict[str, tuple[list[Op], str]] = {
     "inner tensors without a scale": (
         [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", {}), ("Elu", ["c"], "d", {}), *pair("d", "y", *Y)],
         "the model was quantised without a scale for 'c', made by conv_2d; it cannot be inferred from its neighbours",
+    ),
+    "a quotient": (
+        [*pair("x", "a"), *pair("x", "e", *Y), ("Div", ["a", "e"], "c", {}), *pair("c", "y", *Y)],
+        "the model was quantised without a scale for 'c', made by reciprocal; it cannot be inferred from its neighbours",
     ),
     "an op without a rule": (
         [("QLinearConv", ["x", *X, *W, *Y, "b"], "q", {}), ("DequantizeLinear", ["q", *Y], "d", {}), ("Det", ["d"], "y", {})],

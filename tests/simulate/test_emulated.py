@@ -13,7 +13,7 @@ from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, WEIGH
 
 from tinyweave.ir import CompileError
 from tinyweave.simulate import emulated
-from tinyweave.simulate.run import Fault, touched
+from tinyweave.simulate.run import Exchange, Fault, touched
 from tinyweave.support import toolchain
 from tinyweave.support.installing import install
 
@@ -496,9 +496,9 @@ def test_streamed_rows_must_be_written_once_and_in_order(
         pytest.skip(reason[0])
     folder = write_model(handing_out(calls), NO_OUTPUT)
     if said is None:
-        assert run(folder, core=core, streamed_outputs={0: 8}).outputs == INPUTS
+        assert run(folder, core=core, exchange=Exchange(streamed_outputs={0: 8})).outputs == INPUTS
         with pytest.raises(Fault, match="streams other outputs"):
-            run(write_model(), core=core, streamed_outputs={0: 8})
+            run(write_model(), core=core, exchange=Exchange(streamed_outputs={0: 8}))
         return
     with pytest.raises(Fault, match=said):
-        run(folder, core=core, streamed_outputs={0: 8})
+        run(folder, core=core, exchange=Exchange(streamed_outputs={0: 8}))

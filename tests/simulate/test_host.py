@@ -12,7 +12,7 @@ from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, body,
 
 from tinyweave.ir import CompileError
 from tinyweave.simulate import host
-from tinyweave.simulate.run import Fault, touched
+from tinyweave.simulate.run import Exchange, Fault, touched
 from tinyweave.support import toolchain
 
 Write = Callable[..., Path]
@@ -218,9 +218,9 @@ def test_streamed_rows_must_be_written_once_and_in_order(
 ) -> None:
     folder = write_model(handing_out(calls), NO_OUTPUT)
     if said is None:
-        assert run(folder, streamed_outputs={0: 8}).outputs == INPUTS
+        assert run(folder, exchange=Exchange(streamed_outputs={0: 8})).outputs == INPUTS
         with pytest.raises(Fault, match="streams other outputs"):
-            run(write_model(), streamed_outputs={0: 8})
+            run(write_model(), exchange=Exchange(streamed_outputs={0: 8}))
         return
     with pytest.raises(Fault, match=said):
-        run(folder, streamed_outputs={0: 8})
+        run(folder, exchange=Exchange(streamed_outputs={0: 8}))

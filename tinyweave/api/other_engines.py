@@ -47,7 +47,7 @@ def rewrite_for(model: Model, engine: str, most_macs: float = 1.0) -> Reordering
     before, most = arena_bytes(buffers, offsets), most_macs * macs(given)
     folded = _in_best_order(fold_pads(given, most))
     tiled = _tiled([folded, _in_best_order(fold_pads(given, macs(given)))], most) if most_macs > 1 else None
-    graph = tiled.graph if tiled else folded
+    graph = _in_best_order(tiled.graph) if tiled else folded
     places = place(tflm_buffers(graph))
     unchanged = "it already says where its tensors lie" if PLACES in metadata_of(model.file) else ""
     if places.bytes >= before:
@@ -60,7 +60,7 @@ def rewrite_for(model: Model, engine: str, most_macs: float = 1.0) -> Reordering
         done = Rewriting(engine, before, places.bytes, work, pads, tiled.ops if tiled else 0, tiled.grid if tiled else (1, 1))
         file = rewritten(model.file, graph, places.offsets)
     peak = max(live_bytes(graph, file_order(graph), without_views(graph)), default=0)
-    bound = peak if tiled else min(peak, best_order(graph, without_views(graph)).lower_bound)
+    bound = min(peak, best_order(graph, without_views(graph)).lower_bound)
     owner = without_views(given) | without_views(graph)
     return Reordering(model, "working_set", owner, Order(file_order(graph), peak, bound), file, graph, done)
 

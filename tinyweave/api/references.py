@@ -11,6 +11,7 @@ from ..ir import CompileError, Graph
 from ..ops.quantization import reference_dequantize
 from ..passes import source as tensor_source
 from ..passes.edges import as_in_file, as_other_sign
+from ..passes.stream_time import silence
 from ..planning import Progress
 from ..simulate import compare, litert
 from .options import SAMPLES, SEED
@@ -64,17 +65,10 @@ def reference_outputs(
     numpy reference runs.
     """
     litert = _litert(model.whole) if use_litert else None
-    right = compare.truth(model.whole.outside, network_inputs(model, cases), litert, progress)
+    whole = model.whole.outside
+    windows = model.stream.windows(cases, silence(whole)) if model.stream else cases
+    right = compare.truth(whole, windows, litert, progress)
     return replace(right, outputs=[model.stream.new_rows(each) for each in right.outputs]) if model.stream else right
-
-
-def network_inputs(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:
-    """Convert the inputs of a model's successive calls to inputs of the reference, which computes each call from scratch.
-
-    For a model that streams in time (takes a few new frames per call), they are the whole window of frames at each call; for
-    other models they are `cases` unchanged.
-    """
-    return model.stream.windows(cases) if model.stream else cases
 
 
 def _litert(model: Model) -> compare.Reference:

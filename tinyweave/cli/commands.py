@@ -199,7 +199,7 @@ def compile_model(
     else:
         for record in entries:
             print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
-        if not steps.keeps_state(done.plans):
+        if not any(plan.keeps_state for plan in done.plans):
             print("models that never run at the same time can share one arena of the largest size")
     steps.show_needs(entries)
     return 0

@@ -73,7 +73,7 @@ def export(
         print(f"  {file.relative_to(folder)}")
     print(f"  and the C of {', '.join(model.name for model in done.models)}: {len(done.files) - len(done.own)} files")
     steps.report_earlier_files(folder, done.written)
-    if len(entries) > 1 and not steps.keeps_state(done.plans):
+    if len(entries) > 1 and not any(plan.keeps_state for plan in done.plans):
         print("the example has one arena per model; models that never run at the same time can share one")
     steps.show_needs(entries)
     print(f"how to build it: {folder / 'README.md'}")

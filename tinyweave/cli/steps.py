@@ -88,11 +88,6 @@ def record_of(target: Arguments, plan: planning.Plan, **measured: Any) -> dict[s
     return records.record(target.model, plan=plan, device=target.device, limits=limits, **measured)
 
 
-def keeps_state(plans: Sequence[planning.Plan]) -> bool:
-    """Return whether any planned model keeps state or constants in its arena, so that models cannot share one arena."""
-    return any(plan.copies or any(t.role == "state" for t in plan.graph.tensors.values()) for plan in plans)
-
-
 def plan_records(targets: Sequence[Arguments], done: results.Emission, chosen: Options) -> list[dict[str, Any]]:
     """Return a record for each planned model."""
     return [

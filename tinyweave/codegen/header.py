@@ -14,7 +14,7 @@ from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
 from ..ops.quantization import INTEGERS
-from ..planning import Plan, copy_name
+from ..planning import Plan
 from ..planning.fuse.row_access import row_bytes
 from . import c
 from .layer import CTYPES
@@ -144,7 +144,7 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         f"    struct {{ void *data; size_t bytes; }} {memory}; /* at least {prefix}_{memory.upper()}_BYTES */"
         for memory in plan.arena
     ]
-    copied = sum(plan.buffer(copy_name(array)).bytes for array in plan.copies)
+    copied = sum(plan.copy_bytes.values())
     text = HEADER.format(
         P=prefix,
         m=name,

@@ -25,14 +25,14 @@ def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarra
     home = source(tensors, name)[0]
     if home in original.inputs:
         return as_other_sign(values, original.tensors[home].dtype)
-    op = original.ops[original.producer[name]]
-    outer = original.input(op)
+    op = original.ops[original.producer[home]]
+    outer, inner = original.input(op), original.output(op)
     if op.kind == "transpose":
         fed = np.ascontiguousarray(as_other_sign(values, outer.dtype).transpose(np.argsort(permutation(original, op))))
         return fed if outer.name in original.inputs else as_in_file(original, {}, outer.name, fed)
     if values.dtype == np.float32:  # write_input computes the conversion
         return values.reshape(outer.shape)
-    inner = original.output(op)
+    values = as_other_sign(values, inner.dtype)
     real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
     wanted = real if outer.dtype == "float32" else np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255)
     fed = wanted.astype(outer.dtype).reshape(outer.shape)

@@ -66,10 +66,10 @@ class TimeStream:
         """The total size of all state in bytes."""
         return sum(tensor.bytes for tensor in self.graph.tensors.values() if tensor.role == "state")
 
-    def windows(self, calls: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Convert the inputs of successive calls, the first included, to windows on which the original network agrees."""
+    def windows(self, calls: Sequence[Sequence[np.ndarray]], first: np.ndarray) -> list[list[np.ndarray]]:
+        """Convert the inputs of successive calls to windows on which the original network agrees; before all is `first`."""
         axis, size = self.time.axis, self.frames * self.time.unit
-        now, seen = silence(self.window), []
+        now, seen = first, []
         for (new,) in calls:
             now = np.concatenate([now, new], axis)
             now = now[(slice(None),) * axis + (slice(now.shape[axis] - size, None),)]

@@ -159,9 +159,15 @@ def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
     """Return the window of an op that slides along `x`, and its output's time axis; rows of steady rows are steady."""
     window = window._replace(stride=window.stride if rows > 1 else 1)  # a single window has no stride
-    first = max(-(-(x.first + window.pad) // window.stride), 0)
-    after = min((x.after - window.extent + window.pad) // window.stride + 1, rows)
+    begin, end = rows_that_read(window, rows, x.rows)
+    first = max(-(-(x.first + window.pad) // window.stride), begin + (begin > 0))  # a call computes a row that reads
+    after = min((x.after - window.extent + window.pad) // window.stride + 1, end - (end < rows))
     return Reading(window, (x._replace(rows=rows, stride=x.stride * window.stride, first=first, after=after),))
+
+
+def rows_that_read(window: Window, rows: int, size: int) -> tuple[int, int]:
+    """Return the range (first, after) of the `rows` output rows that read some of the `size` input rows, not only padding."""
+    return max((window.pad - window.extent) // window.stride + 1, 0), min((size - 1 + window.pad) // window.stride + 1, rows)
 
 
 def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]) -> tuple[TimeAxis, ...] | str:

@@ -14,7 +14,7 @@ from ..ir import Graph
 from ..ops import SPECS, macs_per_op
 from ..ops.window import Window
 from .attention.bands import Band, attention_bands
-from .time_axis import Reading, TimeAxis, reading
+from .time_axis import Reading, TimeAxis, reading, rows_that_read
 
 MAX_TRIALS = 1 << 16  # limit of (maps whose choice is tried) * (ops of the graph); a file may have very many of both
 # map -> "long" to keep all its steady rows, even rows that are needed at the top only, or "anew" to keep none and compute all;
@@ -100,6 +100,8 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
             continue
         # an op computes all of its outputs together: the same rows of each
         most, least = max(top[name] for name in op.outputs), min(bottom[name] for name in op.outputs)
+        begin, end = rows_that_read(found.window, times[op.outputs[0]].rows, times[operands[0]].rows)
+        most, least = max(most, begin + 1) if most else 0, min(least, end - 1)  # no part of padding only
         rows |= {name: _rows(net, name, most, least, chosen) for name in op.outputs}
         part = rows[op.outputs[0]]
         for name in operands:

@@ -66,7 +66,7 @@ def without_copies(plan: Plan) -> Plan:
 
 def cycles_to_copy(plan: Plan, reads: FlashReads | None) -> float:
     """Estimate the cycles that `init` takes to copy the plan's constants; without `reads`, from Flash without wait states."""
-    sizes = [plan.buffer(copy_name(name)).bytes for name in plan.copies]
+    sizes = plan.copy_bytes.values()
     waits = sum(reads.of_constants(size, 1, alone=1) for size in sizes) if reads else 0
     return waits + COPIED_WORD * sum(sizes) / 4
 
@@ -109,10 +109,8 @@ def worth_copying(
                 at = number[subset[0].ops[0]]
                 choices.append((sum(map(padded.__getitem__, subset)), before[at] - after[at], subset))
     chosen = _knapsack(items, room, align)
-    before, gains = cycles(chosen), list[tuple[float, Constant]]()
-    for each in constants:
-        if len(each.ops) > 1:
-            gains.append(((sum(before.values()) - sum(cycles([*chosen, each]).values())) / each.bytes, each))
+    whole, shared = sum(cycles(chosen).values()), [each for each in constants if len(each.ops) > 1]
+    gains = [((whole - sum(cycles([*chosen, each]).values())) / each.bytes, each) for each in shared]
     left = room - sum(map(padded.__getitem__, chosen))
     for gain, each in sorted(gains, reverse=True):
         if gain > 0 and padded[each] <= left:
@@ -149,7 +147,7 @@ def _knapsack(ops: Sequence[Sequence[Item]], room: int, unit: int) -> list[Const
         after, pick = best.copy(), np.zeros(columns, np.int8)
         for index, (size, gain, _) in enumerate(items):
             at = -(-size // unit)
-            if at < columns and gain > 0:
+            if at < columns:
                 better = (other := best[: columns - at] + gain) > after[at:]
                 after[at:][better], pick[at:][better] = other[better], index
         best = after

@@ -198,13 +198,23 @@ class Plan:
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in self.buffers}
 
+    @property
+    def keeps_state(self) -> bool:
+        """Return whether the arena holds state or copies of constants between calls, so that models cannot share it."""
+        return bool(self.copies) or any(tensor.role == "state" for tensor in self.graph.tensors.values())
+
+    @property
+    def copy_bytes(self) -> dict[str, int]:
+        """Return array -> bytes of its copy in RAM."""
+        return {name: self.buffer(copy_name(name)).bytes for name in self.copies}
+
     @cached_property
     def copied(self) -> dict[int, int]:
         """Return the bytes of constants that each op reads from RAM, by the op's index; ops that read none are left out."""
         bytes_of = {op: 0 for readers in self.copies.values() for op in readers}
-        for name, readers in self.copies.items():
-            for op in readers:
-                bytes_of[op] += self.buffer(copy_name(name)).bytes
+        for name, count in self.copy_bytes.items():
+            for op in self.copies[name]:
+                bytes_of[op] += count
         return {index: bytes_of[op.name] for index, op in enumerate(self.graph.ops) if op.name in bytes_of}
 
     def alive(self, step: int) -> list[Buffer]:

@@ -138,8 +138,8 @@ def _network(model: PackagedModel) -> str:
         kind, scale = f"kTfLite{TYPES[tensor.dtype]}", f"{macro}_SCALE, {macro}_ZERO_POINT" if has_scale(tensor) else "0.0f, 0"
         rows += f"    TW_TFLM_TENSOR(tensors_{name}, {i}, {kind}, {macro}_BYTES, {dims}, {scale}),\n"
     ((memory, _),) = model.plan.arena.items()
-    has_state = any(tensor.role == "state" for tensor in graph.tensors.values())
-    counts = f"{name.upper()}_{memory.upper()}_BYTES, {str(has_state).lower()}, {len(graph.inputs)}, {len(graph.outputs)}"
+    kept = str(model.plan.keeps_state).lower()
+    counts = f"{name.upper()}_{memory.upper()}_BYTES, {kept}, {len(graph.inputs)}, {len(graph.outputs)}"
     identity = f"{len(contents)}, 0x{fnv(contents):016x}u, 0x{fnv(contents[:HEAD]):016x}u"
     tensors = f"static const tw_tflm_tensor tensors_{name}[] = {{\n{rows}}};\n"
     return f"{text}{tensors}TW_TFLM_NETWORK({name}, {counts}, {identity});\n"

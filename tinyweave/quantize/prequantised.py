@@ -121,7 +121,9 @@ def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
     if spec.image is not None:
         low, high = spec.image
         if spec.real is not None and np.isfinite(operands[0]).all():
-            made = spec.real(graph, op, [np.linspace(*operands[0], 1001, dtype=np.float32)])[0]
+            points = np.append(np.linspace(*operands[0], 1001), np.clip(0, *operands[0]))  # 1 / 0 has no scale
+            with np.errstate(all="ignore"):
+                made = spec.real(graph, op, [points.astype(np.float32)])[0]
             return max(low, float(made.min())), min(high, float(made.max()))
         return low, high
     one, two = operands[0], operands[-1]
@@ -183,8 +185,9 @@ def _hull(ranges: Sequence[Range]) -> Range:
 def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str, Quant], dict[tuple[str, int], str]]:
     """Give all tensors of an op one scale if its kind demands it; return graph, scales, (op, input index) -> copy it reads.
 
-    If the op has one input, and an output that is no larger, it computes with the input's scale, and its output is rescaled
-    afterwards by a reshape that reads a requantised copy. Otherwise the op reads requantised copies of its inputs.
+    If the op has one input, whose scale covers its constants, and an output that is no larger, it computes with the input's
+    scale, and its output is rescaled afterwards by a reshape that reads a requantised copy. Otherwise the op reads requantised
+    copies of its inputs.
     """
     for op in graph.ops:
         outputs = [name for name in op.outputs if name in quants]
@@ -195,6 +198,9 @@ def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str
             quants.update(dict.fromkeys(outputs, quants[sources[0]]))
         (out, *_), source = outputs, sources[0]
         is_smaller = graph.tensors[out].elements <= graph.tensors[source].elements
+        values = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None and is_float(t)]
+        low, high = interval(quants[source])
+        is_smaller &= all(low <= each.min() and each.max() <= high for each in values if each.size)
         if len(sources) == 1 and quants[source] != quants[out] and is_smaller and not SPECS[op.kind].view:
             inner = replace(graph.tensors[out], name=f"{out}.of_{op.name}")
             shape = integers(graph, op, "shape", inner.shape)

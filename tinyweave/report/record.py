@@ -18,7 +18,7 @@ from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
-from ..planning import Limits, Plan, copy_name, cycles_to_copy, without_copies
+from ..planning import Limits, Plan, cycles_to_copy, without_copies
 from ..simulate.instruction_timing import Cycles, milliseconds
 from .buffers import buffer_records, stage_records
 from .in_time import stream_record
@@ -112,7 +112,7 @@ def _copies(plan: Plan, device: Device | None) -> Record:
     cycles = round(cycles_to_copy(plan, api.flash_reads(device) if device else None))
     in_flash = foreseen(without_copies(plan), device)
     return {
-        "arrays": {name: plan.buffer(copy_name(name)).bytes for name in plan.copies},
+        "arrays": plan.copy_bytes,
         "init_cycles": cycles,
         "init_ms": _foreseen_ms(cycles, device),
         "cycles_in_flash": in_flash["cycles_at_least"],

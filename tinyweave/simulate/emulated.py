@@ -25,8 +25,10 @@ from .instruction_timing import TIMINGS, BlockCosts, Cycles, FlashWaits, Instruc
 from .messages import decode, encode
 from .run import (
     FOLDER,
+    WHOLE,
     BasicBlock,
     Dump,
+    Exchange,
     Fault,
     Inference,
     Region,
@@ -221,10 +223,7 @@ def invoke(
     fill: int = 0,
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
-    streamed_inputs: Mapping[int, int] | None = None,
-    streamed_outputs: Mapping[int, int] | None = None,
-    float_inputs: Collection[int] = (),
-    float_outputs: Collection[int] = (),
+    exchange: Exchange = WHOLE,
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     layers: Mapping[str, int] | None = None,
     copied: Collection[str] = (),
@@ -241,10 +240,6 @@ def invoke(
         fill: Number of the noise pattern; 2n + 1 is the complement of 2n, as run.py explains.
         earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.
         dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
-        streamed_inputs: Index of each streamed input -> bytes of a row.
-        streamed_outputs: Index of each streamed output -> bytes of a row.
-        float_inputs: Indices of inputs that are written as floats by write_input, in a build with `floats`.
-        float_outputs: Indices of outputs that are read as floats by read_output.
         caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
         copied: Arrays that init copies to RAM. All their bytes in Flash change after init: only the copies stay right.
@@ -275,15 +270,12 @@ def invoke(
         ],
         "functions": {
             name: linked.symbols[f"{firmware.model}_{name}"]
-            for name in (*FUNCTIONS, *(OF_FLOATS if float_inputs or float_outputs else ()))
+            for name in (*FUNCTIONS, *(OF_FLOATS if exchange.float_inputs or exchange.float_outputs else ()))
         },
         "trace": linked.symbols.get("tw_trace"),
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
-        "streamed_inputs": dict(streamed_inputs or {}),
-        "streamed_outputs": dict(streamed_outputs or {}),
-        "float_inputs": list(float_inputs),
-        "float_outputs": list(float_outputs),
+        **vars(exchange),
         "caches": dict(caches or {}),
         "layers": {name: (step, *linked.places[name]) for name, step in (layers or {}).items() if name in linked.places},
         "invoke": linked.places.get(f"{firmware.model}_invoke", (0, 0)),

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import mmap
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ..ir import CompileError
 from ..support import toolchain
-from .run import FOLDER, Dump, Inference, Round, arena_part, check_end, in_order, layout, names_of, noise
+from .run import FOLDER, WHOLE, Dump, Exchange, Inference, Round, arena_part, check_end, in_order, layout, names_of, noise
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -87,10 +87,7 @@ def invoke(
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     on_step: Callable[[int, Read], None] | None = None,
-    streamed_inputs: Mapping[int, int] | None = None,
-    streamed_outputs: Mapping[int, int] | None = None,
-    float_inputs: Collection[int] = (),
-    float_outputs: Collection[int] = (),
+    exchange: Exchange = WHOLE,
     limit_s: float = LIMIT_S,
 ) -> Inference:
     """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
@@ -106,9 +103,12 @@ def invoke(
     request = [_numbers(len(regions))]
     for region, image in zip(regions, images, strict=True):
         request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
-    ends = (list(map(len, inputs)), streamed_inputs, float_inputs), (list(output_bytes), streamed_outputs, float_outputs)
+    ends = (
+        (list(map(len, inputs)), exchange.streamed_inputs, exchange.float_inputs),
+        (list(output_bytes), exchange.streamed_outputs, exchange.float_outputs),
+    )
     for sizes, rows, floats in ends:
-        request += [_numbers(len(sizes), *sizes), _numbers(*((rows or {}).get(index, 0) for index in range(len(sizes))))]
+        request += [_numbers(len(sizes), *sizes), _numbers(*(rows.get(index, 0) for index in range(len(sizes))))]
         request += [_numbers(*(index in floats for index in range(len(sizes))))]
     rounds: list[Round] = [*earlier, inputs]
     request.append(_numbers(len(rounds)))

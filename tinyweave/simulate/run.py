@@ -51,6 +51,19 @@ class Region:
         return self.base + self.bytes
 
 
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Inputs and outputs, by index, that are not exchanged as whole arrays of their own type."""
+
+    streamed_inputs: Mapping[int, int] = field(default_factory=dict)  # index -> bytes of a row
+    streamed_outputs: Mapping[int, int] = field(default_factory=dict)
+    float_inputs: Sequence[int] = ()  # written as floats by write_input, in a build with `floats`
+    float_outputs: Sequence[int] = ()  # read as floats by read_output
+
+
+WHOLE = Exchange()
+
+
 class BasicBlock(NamedTuple):
     """A basic block (machine code that runs from first to last instruction without a jump), and how often it ran."""
 

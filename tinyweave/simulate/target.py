@@ -16,7 +16,7 @@ from ..ops.quantization import add_floats
 from ..planning import Plan
 from ..planning.fuse.row_access import row_bytes
 from . import emulated, host
-from .run import Dump, Inference, Round, touched
+from .run import Dump, Exchange, Inference, Round, touched
 
 HOST = "host"
 Caches = Mapping[str, tuple[int, int, int]]  # `code`, `data` or `unified` -> (bytes, bytes of a line, ways)
@@ -108,23 +108,26 @@ def invoke(
     **measured: Any,
 ) -> Inference:
     """Run one inference after those in `earlier`; the arguments are those of `emulated.invoke` or `host.invoke`."""
-    plan, program, outside, by_rows = built.plan, built.program, built.outside, _by_rows(built.plan)
+    plan, program, outside, graph = built.plan, built.program, built.outside, built.plan.graph
     inputs, outputs = _conversions(plan, outside)
+    rows_in, rows_out = (
+        {index: row_bytes(graph.tensors[name]) for index, name in enumerate(names) if name in streamed}
+        for names, streamed in ((graph.inputs, plan.streamed_inputs), (graph.outputs, plan.streamed_outputs))
+    )
+    exchange = Exchange(rows_in, rows_out, list(inputs.keys() - rows_in), list(outputs.keys() - rows_out))
     # callbacks of streamed rows exchange integers
-    rows_in = {index: op for index, op in inputs.items() if index in by_rows["streamed_inputs"]}
-    rows_out = {index: op for index, op in outputs.items() if index in by_rows["streamed_outputs"]}
-    rounds = [None if arrays is None else _converted(outside, rows_in, arrays) for arrays in earlier]
-    options: dict[str, Any] = {"fill": fill, "earlier": rounds, "dump": dump, **by_rows, **measured}
-    options |= {"float_inputs": inputs.keys() - rows_in.keys(), "float_outputs": outputs.keys() - rows_out.keys()}
+    inputs, outputs = ({i: ops[i] for i in rows if i in ops} for ops, rows in ((inputs, rows_in), (outputs, rows_out)))
+    rounds = [None if arrays is None else _converted(outside, inputs, arrays) for arrays in earlier]
+    options = {"fill": fill, "earlier": rounds, "dump": dump, "exchange": exchange, **measured}
     sizes = output_bytes(outside)
-    for index, op in rows_out.items():
+    for index, op in outputs.items():
         sizes[index] = outside.input(op).bytes
-    given = _converted(outside, rows_in, sample)
+    given = _converted(outside, inputs, sample)
     if isinstance(program, host.Program):
         ran = host.invoke(program, plan.arena, given, sizes, **options)
     else:
         ran = emulated.invoke(program, plan.arena, given, sizes, copied=plan.copies, **options)
-    last, *others = (_converted(outside, rows_out, each) for each in (ran.outputs, *ran.earlier))
+    last, *others = (_converted(outside, outputs, each) for each in (ran.outputs, *ran.earlier))
     return replace(ran, outputs=last, earlier=others)
 
 
@@ -153,16 +156,3 @@ def _converted(outside: Graph, conversions: Mapping[int, Op], arrays: Sequence[b
         (array,) = SPECS[op.kind].reference(outside, op, [np.frombuffer(arrays[index], x.dtype).reshape(x.shape)])
         found[index] = array.tobytes()
     return found
-
-
-def _by_rows(plan: Plan) -> dict[str, dict[int, int]]:
-    """Return `streamed_inputs` and `streamed_outputs` of `emulated.invoke`: index -> bytes of a row."""
-    graph = plan.graph
-    streams = {
-        "streamed_inputs": (graph.inputs, plan.streamed_inputs),
-        "streamed_outputs": (graph.outputs, plan.streamed_outputs),
-    }
-    return {
-        key: {index: row_bytes(graph.tensors[name]) for index, name in enumerate(names) if name in chosen}
-        for key, (names, chosen) in streams.items()
-    }

@@ -143,7 +143,7 @@ def gemm(
     if bias is None:
         return axes.linear(b, x, weight)
     bias = _multiplied(elementwise.stored_constant(bias, "bias"), beta)
-    if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
+    if prod(bias.shape[:-1]) > 1:
         return elementwise.binary("add")(b, axes.linear(b, x, weight), bias)  # a value per row
     return axes.linear(b, x, weight, np.broadcast_to(bias.ravel(), (len(weight),)))
 
@@ -246,8 +246,8 @@ def reduction(function: Function) -> Function:
         b: Builder, x: Map, given: Any = None, *, axes_: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Map:
         chosen = axes_ if given is None else constant_integers(given, "axes")
-        if not chosen and noop_with_empty_axes:
-            return x
+        if not chosen and noop_with_empty_axes:  # each element alone, so that its norm is its magnitude
+            x, chosen, keepdims = axes.unsqueeze(b, x, -1), [-1], 0
         result: Map = function(b, x, chosen or None, bool(keepdims))
         return result
 
