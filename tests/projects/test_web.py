@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 from cases import tiny
 from cases.browser import seen_by_script
-from projects.export import export, reference, samples
+from projects.export import export, model, reference, samples
 
 import tinyweave as tw
 from tinynas.tasks.features import log_mel
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph, Op
 from tinyweave.simulate import compare
 from tinyweave.support import toolchain
+from tinyweave.support.media import read_image
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"
@@ -94,6 +96,32 @@ def test_recorded_digits_and_photographs_give_the_bytes_of_the_core(tmp_path: Pa
         found, _ = ran(data, [compare.pack(sample) for sample in given])
         assert found == [compare.pack(outputs) for outputs in on_core] and len({outputs[0] for outputs in found}) > 1
         assert data["bytes"] < 60_000, "about 55 kB, nearly all of them weights"
+
+
+def test_a_package_of_two_networks_has_two_pages(tmp_path: Path) -> None:
+    tw.export([model("chain"), model("stream")], out=tmp_path, format="web", package="nets")
+    for network in ("chain", "stream"):
+        data, given = data_of(tmp_path / f"{network}.html"), samples(network, 3)
+        assert ran(data, [compare.pack(sample) for sample in given])[0] == reference(network, given)
+
+
+def test_each_input_is_written_where_the_network_reads_it(tmp_path: Path) -> None:
+    tensors = [tiny.activation(name, (1, 8), scale, 0) for name, scale in (("a", 0.5), ("b", 0.25), ("sum", 0.5))]
+    add = Op("add", "add", ("a", "b"), ("sum",), {"activation": "none"})
+    path = tmp_path / "two.tflite"
+    path.write_bytes(to_tflite(tiny.graph("two", tensors, [add], ("a", "b"), ("sum",))))
+    tw.export(path, out=tmp_path, format="web")
+    a, b = np.arange(8, dtype=np.int8), np.full(8, 4, np.int8)
+    assert ran(data_of(tmp_path / "two.html"), [[a.tobytes(), b.tobytes()]])[0] == [[(a + 2).tobytes()]]
+
+
+def counter() -> Graph:
+    """Return a network without inputs, which counts its calls."""
+    whole = tiny.stream()
+    names = {"calls", "calls.initial", "calls_before", "one", "count"}
+    ops = tuple(op for op in whole.ops if {*op.inputs, *op.outputs} <= names)
+    tensors = {name: tensor for name, tensor in whole.tensors.items() if name in names}
+    return replace(whole, name="counter", tensors=tensors, ops=ops, inputs=(), outputs=("count",), init=whole.init[1:])
 
 
 def photographs(shared: Path) -> np.ndarray:
@@ -197,6 +225,20 @@ def test_files_become_inputs_as_run_reads_them(tmp_path: Path) -> None:
     assert found[2] == windows
 
 
+def test_a_picture_becomes_the_input_that_run_makes_of_it(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install '.[images]'")
+    path, picture = tmp_path / "chain.tflite", tmp_path / "picture.png"
+    path.write_bytes(to_tflite(tiny.chain()))
+    pixels = np.random.default_rng(2).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    image.fromarray(pixels).save(picture)
+    tw.export(path, out=tmp_path, format="web")
+    raw = json.dumps(b64encode(picture.read_bytes()).decode())
+    script = f"ofFile(new File([bytesOf({raw})], 'picture.png'))"
+    script += ".then((found) => parent.postMessage(JSON.stringify({ found }), '*'));"
+    found = seen_by_script((tmp_path / "chain.html").read_text("utf-8"), script, tmp_path, 5000, 900)["found"]
+    assert found == [(read_image(picture, 8, 8, 1).astype(int) - 128).reshape(-1).tolist()]
+
+
 def test_classes_and_preparation_are_read_from_beside_the_model(tmp_path: Path) -> None:
     """A report of the model may have the name of such a file; it is ignored, as a damaged file is."""
     path = tmp_path / "chain.tflite"
@@ -224,6 +266,11 @@ def test_the_example_says_how_its_sounds_are_prepared() -> None:
 def test_what_a_page_cannot_do_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(tw.CompileError, match="streams rows, and the page's inputs and outputs are whole; leave"):
         export(tmp_path / "a", "web", stream_inputs=True)
+    path = tmp_path / "counter.tflite"
+    path.write_bytes(to_tflite(counter()))
+    assert tw.export(path, out=tmp_path / "b", format="cmake").files
+    with pytest.raises(tw.CompileError, match="counter has no input; choose another"):
+        tw.export(path, out=tmp_path / "a", format="web")
     monkeypatch.setattr(toolchain, "_zig_of_package", lambda: None)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(tw.CompileError, match=r"zig, which builds WebAssembly, is not installed; .*install ziglang"):

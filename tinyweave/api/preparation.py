@@ -44,11 +44,11 @@ def preparation_of(model: Model) -> tuple[tuple[str, ...], dict[str, Any]]:
     Keys are `task` (images, keywords, sensors or None); `scale` and `offset`, lists of one factor or of one per channel, by
     which values become elements of the input; of sounds, `features` (as in `tinynas/tasks/features.py`) and `seconds`.
     """
-    graph = model.graph
-    tensor, classes = graph.tensors[graph.inputs[0]], class_names(model.file)
-    task = task_of(graph)
-    found: dict[str, Any] = {"task": "images" if task == "detection" else task, **_factors(model, tensor, task)}
-    for path in (model.path.with_suffix(".json"), model.path.parent / "data" / "data.json"):
+    graph, classes, task = model.graph, class_names(model.file), task_of(model.graph)
+    found: dict[str, Any] = {"task": "images" if task == "detection" else task}
+    found |= _factors(model, graph.tensors[graph.inputs[0]], task) if graph.inputs else {}
+    beside = (model.path.with_suffix(".json"), model.path.parent / "data" / "data.json")
+    for path in beside if model.path.is_file() else ():  # a model that was made in Python has no file
         with suppress(OSError, ValueError, KeyError, TypeError):
             about = json.loads(path.read_bytes())
             classes = tuple(map(str, about["classes"]))

@@ -32,10 +32,12 @@ def web(package: Package) -> Files:
     """Return the pages of a package, and the C that they run (path -> content).
 
     Raises:
-        CompileError: zig is not installed, a network streams rows, or has an input or output of a type that a page cannot show.
+        CompileError: zig is not installed, a network streams rows or has no input, or a page cannot show the type of an end.
     """
     for model in package.models:
         check_whole(model, "the page's inputs and outputs are whole")
+        if not model.plan.graph.inputs:
+            raise CompileError(f"{model.name} has no input", "choose another --format")
     pages = {f"{model.name}.html": _page(package, model) for model in package.models}
     build = [f"Open `{name}` in a browser: it is one file, needs no network, and sends nothing." for name in pages]
     use = "The page runs samples, a camera, a microphone or files, and says whether every output byte of the samples is right."

@@ -155,7 +155,7 @@ function drawScores(place, values) {
   if (place.children.length !== 3 * shown.length) place.replaceChildren(...shown.flatMap(() => [h("span", { class: "name" }), h("div", { class: "track" }, h("span")), h("span", { class: "number" })]));
   shown.forEach((index, row) => {
     const [name, track, number] = [...place.children].slice(3 * row, 3 * row + 3);
-    [name.textContent, number.textContent] = [data.classes[index] ?? (real.length > 1 ? `class ${index}` : "output"), isShare ? `${(100 * real[index]).toFixed(1)} %` : rounded(real[index])];
+    [name.textContent, number.textContent] = [(data.classes.length === real.length ? data.classes[index] : null) ?? (real.length > 1 ? `class ${index}` : "output"), isShare ? `${(100 * real[index]).toFixed(1)} %` : rounded(real[index])];
     track.firstChild.style.width = `${(100 * (real[index] - low)) / (high - low)}%`;
     [name, track, number].forEach((each) => each.classList.toggle("best", index === best));
   });
