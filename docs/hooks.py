@@ -73,6 +73,7 @@ def _for_agents() -> str:
     title, _, rest = body.partition("\n")
     rows = re.findall(r"^\| (?!you want)(.+?) \| (.+) \|$", home, re.MULTILINE)
     pages = "".join(f"- {links}: {task}\n" for task, links in rows)
+    pages += "- [Python reference](API/): look up a function or a class of `import tinyweave`\n"
     listed = f"# {title}\n\n> {about}\n{rest}\n## Pages\n\n{pages}"
     return LINK.sub(lambda link: _address(link[0]), listed)
 
