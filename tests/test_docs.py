@@ -88,7 +88,7 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
         target = target / "index.html" if target.is_dir() else target
         assert target.is_file(), f"{page.relative_to(site)} links to {path}"
         assert not anchor or f'id="{unquote(anchor)}"' in target.read_text(), f"{page.relative_to(site)}: {path}#{anchor}"
-    names = re.findall(r'<h3 [^>]*class="doc doc-heading">\s*tw\.(\w+)', (site / "API" / "index.html").read_text())
+    names = re.findall(r'<h3 id="[\w.]*\b(\w+)" class="doc doc-heading">\s*tw\.\1\b', (site / "API" / "index.html").read_text())
     assert sorted(names) == tw.__all__, "the reference has each public name once"
     agents = (site / "llms.txt").read_text()
     assert all((site / path.partition("#")[0]).exists() for path in re.findall(r"\]\(([^)]+)\)", agents))

@@ -19,6 +19,7 @@ from projects.export import export, model, reference, samples
 import tinyweave as tw
 from tinynas.tasks.features import log_mel
 from tinyweave import api
+from tinyweave.api.quantisation import METADATA
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
 from tinyweave.simulate import compare
@@ -256,6 +257,13 @@ def test_classes_and_preparation_are_read_from_beside_the_model(tmp_path: Path) 
         assert api.preparation_of(tw.load(path))[0] == ("yes", "no")
     path.with_suffix(".json").write_text('{"classes": ["a"], "preparation": {"source": "images", "scale": 1, "offset": -128}}')
     assert api.preparation_of(tw.load(path)) == (("a",), {"task": "images", "scale": [1.0], "offset": [-128.0]})
+
+
+def test_factors_that_the_file_records_are_in_steps_of_the_input(tmp_path: Path) -> None:
+    path, about = tmp_path / "chain.tflite", {"inputs": [{"scale": [0.5], "offset": [-1.0]}]}
+    path.write_bytes(to_tflite(tiny.chain(), metadata={METADATA: json.dumps(about).encode()}))
+    _, found = api.preparation_of(tw.load(path))
+    assert found["scale"] == pytest.approx([0.5 / 0.02]) and found["offset"] == pytest.approx([-1 / 0.02 - 128])
 
 
 def test_the_example_says_how_its_sounds_are_prepared() -> None:
