@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SIZE_verify := 640 MB: C compiler, emulator, LiteRT
 SIZE_test := 2.3 GB: also PyTorch, ONNX and the tools of the tests
-SIZE_docs := 220 MB: MkDocs
+SIZE_docs := 250 MB: MkDocs
 WORKERS := -n auto --dist worksteal
 
 # Python compiles modules when they are first imported, not all 20,000 when they are installed, and keeps the result.

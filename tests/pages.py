@@ -1,4 +1,4 @@
-"""Blocks of code on the pages of docs/ and in the README, and their documented outputs.
+"""Blocks of code on the pages of docs/, in README.md and in SKILL.md, and their documented outputs.
 
 A comment above a block, or at the end of the page for all its blocks of some languages, says how it is checked:
 
@@ -27,7 +27,7 @@ from tinyweave.ir import CompileError
 from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "SKILL.md"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ABOVE = re.compile(r"<!-- (not run:|run by|excerpt of) (.+) -->\n$")
 OF_PAGE = re.compile(r"^<!-- (\w+(?:, \w+)*) run by (.+) -->$", re.MULTILINE)

@@ -42,6 +42,7 @@ from tinynas.tasks.features import log_mel
 from tinynas.tasks.listening import c_files
 from tinyweave.cli import main
 from tinyweave.cli.commands import app
+from tinyweave.cli.options import BAD_INPUT, DIFFERS, DOES_NOT_FIT
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.report.schema import SCHEMA
 from tinyweave.support import toolchain
@@ -87,6 +88,11 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
         target = target / "index.html" if target.is_dir() else target
         assert target.is_file(), f"{page.relative_to(site)} links to {path}"
         assert not anchor or f'id="{unquote(anchor)}"' in target.read_text(), f"{page.relative_to(site)}: {path}#{anchor}"
+    names = re.findall(r'<h3 id="[\w.]*\b(\w+)" class="doc doc-heading">\s*tw\.\1\b', (site / "API" / "index.html").read_text())
+    assert sorted(names) == tw.__all__, "the reference has each public name once"
+    agents = (site / "llms.txt").read_text()
+    assert all((site / path.partition("#")[0]).exists() for path in re.findall(r"\]\(([^)]+)\)", agents))
+    assert agents.startswith("# tinyweave") and "`doctor`" in agents and "- [Deploy a model](DEPLOY/): " in agents
     assert "&lt;!--" not in "".join(page.read_text() for page in (tmp_path / "site").rglob("index.html")), "marks are not shown"
     deploy = (tmp_path / "site" / "DEPLOY" / "index.html").read_text()
     assert (tmp_path / "site" / "site.css").is_file() and 'href="../site.css"' in deploy
@@ -97,7 +103,7 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
 def test_every_page_is_in_the_navigation() -> None:
     text = re.sub(r"!!python/\S+", "", (ROOT / "mkdocs.yml").read_text())
     listed = re.findall(r"[\w]+\.md", yaml.dump(yaml.safe_load(text)["nav"]))
-    assert sorted(listed) == sorted(page.name for page in PAGES if page.parent == ROOT / "docs")
+    assert sorted(listed) == sorted(["API.md", *(page.name for page in PAGES if page.parent == ROOT / "docs")])
 
 
 def test_every_block_is_checked_or_its_mark_says_why_not() -> None:
@@ -427,6 +433,20 @@ def test_same_and_missing_detect_differences() -> None:
     assert missing(table, "34,273,600 and 1,070") == [] and missing(table, "34,273,600 and 1,071") == ["1,070"]
     assert same("RAM  1,000  limit 2\n  host: gcc 1\n      more\n", "RAM  900  limit 2\n  host: zig\n", False)
     assert not same("RAM  1,000\nFlash  1\n", "RAM  1,000\n", False) and not same("fits x\n", "does not fit x\n", False)
+
+
+def test_skill_md_names_each_command_and_the_exit_codes() -> None:
+    app.find()
+    every = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    text = (ROOT / "SKILL.md").read_text()
+    table = text.partition("## Commands")[2].partition("##")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(every)
+    without = [name for name, verb in every.items() if "--json" not in {word for each in verb.params for word in each.opts}]
+    said = re.search(r"All but (.+) take `--json`", text)
+    assert said and sorted(re.findall(r"`(\w+)`", said[1])) == sorted(without)
+    codes = re.search(r"Exit codes: 0 done; 1 does not fit, .* 2 bad\n  input", text, re.DOTALL)
+    assert codes and (DOES_NOT_FIT, DIFFERS, BAD_INPUT) == (1, 1, 2)
+    assert len(text.splitlines()) < 80 and re.match(r"---\nname: tinyweave\ndescription: .{50,1024}\n---\n", text)
 
 
 def test_contributing_and_changelog_name_existing_files_and_options() -> None:

@@ -47,7 +47,7 @@ def notebook_output(code: str, names: dict[str, Any]) -> str:
     with redirect_stdout(StringIO()) as out:
         exec(compile(ast.Module(first, []), "page", "exec"), names)
         if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), "page", "eval"), names)
+            value = names["_"] = eval(compile(ast.Expression(last.value), "page", "eval"), names)
             if value is not None:
                 print(repr(value))
         else:

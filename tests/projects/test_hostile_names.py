@@ -54,10 +54,10 @@ def test_hostile_file_names_are_quoted_in_all_exported_files(form: str, name: st
     commands = [span for span in spans((tmp_path / "out" / "README.md").read_text()) if span.startswith("tinyweave ")]
     assert [words(command, empty) for command in commands] == [
         ["deploy", name, "--device", str(board)],
-        ["profile", name, "--device", str(board), "--compare", "log.txt"],
+        *([] if form == "web" else [["profile", name, "--device", str(board), "--compare", "log.txt"]]),
     ]
     for path in files:
-        if path.suffix == ".pack":
+        if path.suffix in (".pack", ".html"):
             continue
         text = path.read_bytes().decode("ascii")
         assert set(re.findall(r"[^ -~]", text)) <= {"\n", "\t"}, path.name

@@ -32,7 +32,7 @@ def test_the_commands_of_the_page_print_the_documented_output(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     blocks = BLOCK.findall(PAGE)
     printed = [run("sh", "-e", "-c", commands, cwd=tmp_path) for commands, _ in blocks]
-    assert [bool(text) for _, text in blocks] == [False, True, False, True, False, False]
+    assert [bool(text) for _, text in blocks] == [False, True, False, True, False, False, False]
     assert printed[1] == blocks[1][1] and printed[3] == blocks[3][1]
     table = printed[4].splitlines()
     assert table[1].split() == ["layer", "estimated", "measured", "ratio"]

@@ -11,7 +11,7 @@ import pytest
 from cases.browser import seen_by_script
 
 from tinyweave.cli import main
-from tinyweave.report import page
+from tinyweave.support import page
 from tinyweave.support.notebook import KINDS
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"

@@ -17,12 +17,12 @@ from cases.maps import segmentation
 import tinyweave as tw
 from tinyweave import planning
 from tinyweave.cli import main
+from tinyweave.codegen.buffers import buffer_records, stage_records
 from tinyweave.devices import all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 from tinyweave.planning import Request
 from tinyweave.report import schema
-from tinyweave.report.buffers import buffer_records, stage_records
 from tinyweave.report.page import Entry, page
 from tinyweave.report.schema import SCHEMA, faults, kind_of
 

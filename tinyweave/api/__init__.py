@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         reorder_model,
         request_of,
     )
+    from .preparation import preparation_of, task_of
     from .program_run import run_program
     from .pruning import PruneOptions, prune_model
     from .quantisation import (

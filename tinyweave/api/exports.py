@@ -15,6 +15,7 @@ from ..simulate import compare
 from .code import PLAIN, CodeOptions, emit_c, merge_files
 from .options import PACKAGE_VERSION
 from .plans import DEFAULT_CORE, estimate_flash, estimate_latency_ms
+from .preparation import preparation_of
 from .references import reference_outputs, samples
 from .results import Model
 
@@ -68,6 +69,7 @@ def package(
             _trials(model, options.inputs[:EXAMPLES] if index == 0 else ()),
             model.file,
             _costs(plan, device),
+            *preparation_of(model),
         )
         for index, (model, plan, emitted) in enumerate(zip(models, plans, sources, strict=True))
     ]

@@ -131,7 +131,7 @@ def run_model(
     graph = model.outside
     cases = compare.samples(graph, len(given), 0, given)[: len(given)]
     place, values = _in_numpy(graph, cases, "float32") if is_float else _by_c(model, cases, device, progress)
-    return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or _class_names(model.file))
+    return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or class_names(model.file))
 
 
 def _by_c(
@@ -182,13 +182,13 @@ def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:
     graph = model.outside
     if read_as.scale is None:
         has_images = any(file.suffix.lower() in media.IMAGES for file in ([path] if path.is_file() else path.rglob("*")))
-        recorded = _recorded(model.file) or (_of_pixels(graph) if has_images else None)
-        read_as = replace(read_as, scale=recorded[0], offset=recorded[1]) if recorded else read_as
+        known = recorded(model.file) or (_of_pixels(graph) if has_images else None)
+        read_as = replace(read_as, scale=known[0], offset=known[1]) if known else read_as
     real = {name: replace(graph.tensors[name], dtype="float32", quant=None) for name in graph.inputs}
     return read_as.open(path, replace(graph, tensors={**graph.tensors, **real}))
 
 
-def _recorded(file: bytes) -> tuple[Sequence[float], Sequence[float]] | None:
+def recorded(file: bytes) -> tuple[Sequence[float], Sequence[float]] | None:
     """Return factor and offset that `quantize` has recorded in a .tflite file, or None."""
     stored = tflite.Model.GetRootAs(file)
     for entry in map(stored.Metadata, range(stored.MetadataLength())):
@@ -213,7 +213,7 @@ def _of_pixels(graph: Graph) -> tuple[Sequence[float], Sequence[float]] | None:
     return (scale,), (scale * ((-128 if tensor.dtype == "int8" else 0) - zero),)
 
 
-def _class_names(file: bytes) -> tuple[str, ...]:
+def class_names(file: bytes) -> tuple[str, ...]:
     """Return the names of the classes that TFLite's metadata appends to a .tflite file, as a text file in a zip, or ()."""
     faults = suppress(zipfile.BadZipFile, OSError, UnicodeDecodeError, RuntimeError, NotImplementedError, zlib.error)
     with faults, zipfile.ZipFile(BytesIO(file)) as archive:

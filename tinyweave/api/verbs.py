@@ -209,7 +209,8 @@ def export(
         device: a device or its name, as for `plan`.
         options: options of the planner, for all models.
         out: the folder, created if necessary; None is out/PACKAGE_FORMAT.
-        format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube", "riot" or "tflm".
+        format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube", "riot", "tflm" or
+            "web".
         package: name of the package; None takes the model's name. Several models need it.
         package_version: version of the package, three numbers.
         inputs: samples of the first model that the package's example program runs, at most 10. Without them, and for the other

@@ -14,7 +14,7 @@ from .commands import app
 from .modules import api, sample_files, text
 from .options import SHARED, Inputs, Json, Options, Out, code_options, of_code, option, with_options
 
-FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube, riot or tflm"  # `--help` imports no formats
+FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube, riot, tflm or web"  # `--help` imports no formats
 
 
 @app.command()

@@ -9,7 +9,7 @@ from ..codegen.c import comment
 from ..codegen.header import converts, has_memory_header, placed_section
 from ..codegen.layer import traced
 from ..ir import Tensor
-from .package import Files, Package, PackagedModel, filled
+from .package import Files, Package, PackagedModel, filled, memory_name
 
 SHOWN = 4  # most values printed of an output that has no classes
 PER_LINE = 24  # bytes of a sample per line of C
@@ -85,7 +85,7 @@ def _bytes(raw: bytes) -> str:
 def _run(package: Package, model: PackagedModel) -> str:
     """Return the C function that runs a model on its samples, compares the outputs, and prints the first one."""
     plan, name, prefix = model.plan, model.name, model.name.upper()
-    memory = f"{name}_memories" if has_memory_header(plan) else f"{name}_ram"
+    memory = memory_name(model)
     inputs, outputs = plan.graph.inputs, plan.graph.outputs
     feeds = [
         f"memcpy({name}_input(&{memory}, {position}), {name}_sample_input_{position}[sample], {prefix}_INPUT_{position}_BYTES);"

@@ -15,6 +15,7 @@ from .platformio import platformio
 from .riot import riot
 from .stm32cube import stm32cube
 from .tflm import tflm
+from .web import web
 from .zephyr import zephyr
 
 FORMATS: Mapping[str, Callable[[Package], Files]] = {
@@ -27,6 +28,7 @@ FORMATS: Mapping[str, Callable[[Package], Files]] = {
     "stm32cube": stm32cube,
     "riot": riot,
     "tflm": tflm,
+    "web": web,
 }
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..codegen import Source
 from ..codegen.header import has_memory_header
@@ -39,6 +40,7 @@ class PackagedModel:
     """A model of a package: its C in `source`, and samples for the example program, with correct outputs, in `trials`.
 
     `file` is the name of the model file, `contents` its bytes as .tflite, `costs` a text with its estimated Flash and time.
+    `classes` are names of the classes, `preparation` says how the input is prepared (`api/preparation.py`).
     """
 
     plan: Plan
@@ -47,6 +49,8 @@ class PackagedModel:
     trials: tuple[Trial, ...]
     contents: bytes = b""
     costs: str = ""
+    classes: Sequence[str] = ()
+    preparation: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -127,6 +131,17 @@ def checked_version(version: str) -> str:
     if not VERSION.fullmatch(version):
         raise CompileError(f"'{version[:40]}' is no version", "write three numbers, as 1.0.0")
     return version
+
+
+def check_whole(model: PackagedModel, wants: str) -> None:
+    """Raise CompileError if a model streams rows; `wants` says why it must not."""
+    if model.plan.streamed_inputs or model.plan.streamed_outputs:
+        raise CompileError(f"{model.name} streams rows, and {wants}", "leave out --stream-inputs and --stream-outputs")
+
+
+def memory_name(model: PackagedModel) -> str:
+    """Return the C name of the variable that holds a model's arenas."""
+    return f"{model.name}_memories" if has_memory_header(model.plan) else f"{model.name}_ram"
 
 
 def filled(template: str, **values: object) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..codegen.header import has_memory_header
 from ..ir import CompileError
 from .example import memory_includes
-from .package import Package, filled
+from .package import Package, filled, memory_name
 
 MAIN = "main.c"
 MOST_BYTES = 10_000_000  # default limit on the bytes of a photograph's file
@@ -45,7 +45,7 @@ def listening(
         if not least <= value <= most:
             raise CompileError(f"{key} cannot be {value}", f"give {least} to {most}")
     is_streamed = bool(package.models[0].plan.streamed_inputs)
-    feed = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
+    feed = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{memory_name(package.models[-1])}, 0));"
     feed = f"    const {name}_io io = {{.read_rows = log_mel_ring_rows, .user = &ring}};" if is_streamed else feed
     return _with_main(package, "listen.c", beside, **numbers, feed=feed, io="&io" if is_streamed else "NULL")
 
@@ -110,14 +110,8 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
         NAME=model.name.upper(),
         includes="\n".join(memory_includes(model)),
         host=filled("programs/host.c", print_integer=filled("programs/print.c")),
-        memory=_memory(package),
+        memory=memory_name(model),
         arena="" if is_placed else filled("arena.c", name=model.name, NAME=model.name.upper()),
         **values,
     )
     return replace(package, files={**package.files, **beside}, program={MAIN: text})
-
-
-def _memory(package: Package) -> str:
-    """Return the C name of the variable that holds the arenas of the last model."""
-    name = package.models[-1].name
-    return f"{name}_memories" if has_memory_header(package.models[-1].plan) else f"{name}_ram"

@@ -17,10 +17,13 @@ SAMPLES = (
 PROGRAM = "The program, `example/main.c`, reads a file as it comes and prints what the network says of it."
 
 
-def readme(package: Package, title: str, build: Sequence[str], profile: str, *, place: str = "") -> str:
+def readme(
+    package: Package, title: str, build: Sequence[str], profile: str = "", *, place: str = "", use: str = SAMPLES
+) -> str:
     """Return the text of README.md; `build` are lines of Markdown.
 
-    `profile` says how to switch the cycle profile on; `place` how to place arenas, by default in the model's memory header.
+    `profile` says how to switch the cycle profile on, "" that there is none; `place` how to place arenas, by default in the
+    model's memory header; `use` what runs the samples.
     """
     arenas = [
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
@@ -46,8 +49,8 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         ram="; ".join(arenas),
         costs="; ".join(f"{model.name}: {model.costs}" for model in package.models),
         placing=placing if package.placed else "",
-        measure="" if package.program else measure,
-        use=PROGRAM if package.program else SAMPLES,
+        measure=measure if profile and not package.program else "",
+        use=PROGRAM if package.program else use,
         deploy=code(f"tinyweave deploy {file}{options}"),
         command=code(package.command),
         more=" Models that do not run at the same time can share one arena." if len(package.models) > 1 else "",

@@ -14,7 +14,7 @@ from ..codegen.header import has_scale
 from ..ir import CompileError
 from ..support.c_names import KEYWORDS
 from .arduino import arduino
-from .package import Files, Package, PackagedModel, below, filled, lines
+from .package import Files, Package, PackagedModel, below, check_whole, filled, lines
 from .readme import readme
 from .zephyr import zephyr
 
@@ -52,6 +52,7 @@ def tflm(package: Package) -> Files:
         CompileError: a network streams rows or uses several memories, or the arrays are not one valid name per model.
     """
     for model in package.models:
+        check_whole(model, "TFLite Micro's tensors are whole")
         _check(model)
     _check_arrays(package)
     name, library, module = package.name, _interface(package.models), zephyr(package)
@@ -88,13 +89,9 @@ def tflm(package: Package) -> Files:
 
 
 def _check(model: PackagedModel) -> None:
-    """Raise CompileError if an interpreter, which has one arena and whole tensors, cannot run a model."""
-    plan = model.plan
-    if plan.streamed_inputs or plan.streamed_outputs:
-        what_to_do = "leave out --stream-inputs and --stream-outputs"
-        raise CompileError(f"{model.name} streams rows, and TFLite Micro's tensors are whole", what_to_do)
-    if len(plan.arena) > 1:
-        why = f"{model.name} uses the memories {' and '.join(plan.arena)}, and an interpreter has one arena"
+    """Raise CompileError if an interpreter, which has one arena, cannot run a model."""
+    if len(model.plan.arena) > 1:
+        why = f"{model.name} uses the memories {' and '.join(model.plan.arena)}, and an interpreter has one arena"
         raise CompileError(why, "give --ram, for a plan with one memory")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .. import api
 from ..api.options import LIMITS, option_words
 from ..api.results import Model
 from ..planning import Limits
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ..api.advice import Advice, Remedy
 
 Options = Mapping[str, Any]  # values of a command's options by parameter name
-SIDE, FEWEST_FEATURES = 16, 8  # least rows and columns of an image; least rows and features of a sound
-MOST_SENSORS = 16  # channels of a window of sensor values
 
 
 def advice_record(verb: str, model: Model, limits: Limits, options: Options, found: Advice) -> Record:
@@ -46,22 +45,6 @@ def _words(changes: Mapping[str, Any]) -> list[str]:
     return [word for each in words for word in each]
 
 
-def _task_of(model: Model) -> str:
-    """Return the task of `search` for networks with the inputs and outputs of a model, or "TASK" if they may be of several."""
-    if len(model.graph.inputs) != 1:
-        return "TASK"
-    tensors, outputs = model.graph.tensors, len(model.graph.outputs)
-    shape, boxes = tensors[model.graph.inputs[0]].shape, [name for name in model.graph.outputs if len(tensors[name].shape) > 2]
-    if len(shape) == 4 and shape[3] == 3 and min(shape[1:3]) >= SIDE:
-        return "images" if outputs == 1 else "detection" if boxes else "TASK"
-    if outputs > 1 or shape[0] != 1:
-        return "TASK"
-    if (len(shape) == 3 or (len(shape) == 4 and 1 in shape[1:3])) and 1 < shape[-1] <= MOST_SENSORS < max(shape[1:-1]):
-        return "sensors"
-    is_map = len(shape) == 4 and shape[3] == 1 and min(shape[1:3]) >= FEWEST_FEATURES
-    return "TASK" if not is_map else "images" if shape[1] == shape[2] else "keywords"
-
-
 def _remedy_command(remedy: Remedy, model: Model, limits: Limits, chosen: Options) -> str | None:
     """Return the command for a change of the network, with placeholders in capitals; None for a smaller input."""
     target = {name: chosen[name] for name in ("device", *LIMITS)}
@@ -69,6 +52,6 @@ def _remedy_command(remedy: Remedy, model: Model, limits: Limits, chosen: Option
     words = {
         "quantize": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({"flash": sizes["flash"]})],
         "prune": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({name: sizes[name] for name in remedy.over})],
-        "search": ["--task", _task_of(model), "--data", "FOLDER", *option_words(target), "-o", "found"],
+        "search": ["--task", api.task_of(model.graph) or "TASK", "--data", "FOLDER", *option_words(target), "-o", "found"],
     }
     return " ".join(map(quoted, ["tinyweave", remedy.way, *words[remedy.way]])) if remedy.way in words else None

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__, api
 from ..api import results
+from ..codegen.buffers import buffer_records, stage_records
 from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
 from ..planning import Limits, Plan, cycles_to_copy, without_copies
 from ..simulate.instruction_timing import Cycles, milliseconds
-from .buffers import buffer_records, stage_records
 from .in_time import stream_record
 from .schema import VERSION
 from .tables import LayerRow, graph_layers, peak, plan_layers

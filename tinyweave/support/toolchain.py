@@ -68,6 +68,13 @@ def riscv() -> Toolchain:
     return _find(os.environ.get("TINYWEAVE_RISCV_CC", ""), programs, programs[0], "TINYWEAVE_RISCV_CC")
 
 
+def zig(wanted: str = "zig, which builds WebAssembly,") -> Toolchain:
+    """Return the C compiler zig, which builds for all targets; raise CompileError if it is not installed."""
+    if path := _zig_of_package() or which("zig"):
+        return _describe((path, "cc"), f"{pip()} install ziglang")
+    raise CompileError(f"{wanted} is not installed", f"{pip()} install ziglang")
+
+
 @lru_cache
 def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) -> Toolchain:
     try:
@@ -75,9 +82,7 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
     except ValueError as error:
         raise CompileError(f"{variable} is not a command line: {error}", "set it to a compiler, or to zig") from error
     if words == ["zig"]:
-        if path := _zig_of_package() or which("zig"):
-            return _describe((path, "cc"), f"{pip()} install ziglang")
-        raise CompileError(f"{variable} is zig, which is not installed", f"{pip()} install ziglang")
+        return zig(f"{variable} is zig, which")
     if words:
         named = os.path.abspath(words[0]) if os.path.dirname(words[0]) else which(words[0]) or words[0]
         return _describe((named, *words[1:]), f"correct {variable}")

@@ -1,13 +1,12 @@
-"""Write a report, made of page.html, page.css, the scripts and the records, as one HTML file that works without a network."""
+"""Write a report, made of the page of `support`, the scripts and the records, as one HTML file that works without a network."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from ...support.page import filled as with_script
 from ..columns import clean
 from ..front import proved_lines
 from ..record import Record
@@ -35,21 +34,12 @@ def page(entries: Sequence[Entry]) -> str:
 
 
 def filled(title: str, script: str, data: Record, *, body: str = "", style: str = "", connect: str = "'none'") -> str:
-    """Return an HTML page that runs a script on data.
+    """Return an HTML page that runs a script on data, as `page.filled` of `support` does.
 
-    `script` runs after draw.js, budget.js and page.js, and can read `data`. `body` is there before it runs. `connect` are
-    origins to which the page may send requests.
+    `script` runs after budget.js and page.js, too.
     """
-    parts = {
-        "CONNECT": connect,
-        "TITLE": escape(title),
-        "CSS": (PARTS / "page.css").read_text(encoding="utf-8") + style,
-        "BODY": body,
-        "SCRIPT": "".join((PARTS / name).read_text(encoding="utf-8") for name in ("draw.js", "budget.js", "page.js")) + script,
-        "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),  # no name ends the script
-    }
-    before, *rest = (PARTS / "page.html").read_text(encoding="utf-8").split("@")
-    return before + "".join(parts.get(part, part) for part in rest)
+    own = "".join((PARTS / name).read_text(encoding="utf-8") for name in ("budget.js", "page.js"))
+    return with_script(title, own + script, data, body=body, style=style, connect=connect)
 
 
 def _titles(records: Sequence[Record]) -> list[str]:

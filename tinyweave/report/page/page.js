@@ -1,7 +1,4 @@
-// Draws a report: a section for each thing that is known of a plan. draw.js has what it draws with.
-
-const cyclesOf = (layer) => (known(layer.cycles) ? layer.cycles : layer.cycles_by_shape);
-const slug = (record) => record.model.name;
+// Draws a report: a section for each thing that is known of a plan. support/page/draw.js has what it draws with.
 
 function gauge(parts, limit) {
   const total = parts.reduce((sum, part) => sum + (part.bytes ?? 0), 0), whole = Math.max(total, limit ?? 0) || 1;
@@ -37,84 +34,6 @@ function cards(record) {
   parts.push(card("Work", `${rounded(record.macs / 1e6)} M MACs`, h("div", { class: "parts" },
     `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}${known(record.fast_macs) && record.macs ? `; ${((100 * record.fast_macs) / record.macs).toFixed(1)}\u00a0% of the MACs in kernels written for the core` : ""}`)));
   return h("div", { class: "cards" }, parts);
-}
-
-/** Draw every buffer as a rectangle: its bytes upwards, its life to the right. */
-function memoryMap(entry) {
-  const { record } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a buffer, or reach it with Tab and the arrow keys: who wrote it, who reads it, why it is there.");
-  const weights = Array.from({ length: record.plan.steps }, () => 0);
-  record.layers.forEach((layer) => (weights[layer.step] += cyclesOf(layer) ?? 0));
-  const all = weights.reduce((sum, weight) => sum + weight, 0);
-  let byTime = false, marks = [];
-  const places = (width) => {
-    const right = width - 8, edges = [LEFT];
-    weights.forEach((weight) => edges.push(edges.at(-1) + (right - LEFT) * (byTime ? weight / all : 1 / weights.length)));
-    return edges;
-  };
-  const tell = (buffer) => {
-    const steps = buffer.end - buffer.begin > 1 ? `steps ${buffer.begin + 1} to ${buffer.end}` : `step ${buffer.begin + 1}`;
-    told.replaceChildren(h("b", {}, buffer.label), ` — ${KINDS[buffer.kind]}${buffer.shapes.length ? `, ${buffer.shapes.join(", ")}` : ""}: ${bytes(buffer.bytes)} at ${grouped(buffer.offset)} of ${buffer.memory}, ${steps}. ${buffer.why}.`);
-    moveTo(record, buffer.begin);
-  };
-  const draw = (width) => {
-    const edges = places(width), right = edges.at(-1), paint = fills(), shapes = [], lines = [];
-    let top = 8;
-    marks = [];
-    for (const [memory, size] of Object.entries(record.ram.memories)) {
-      const several = Object.keys(record.ram.memories).length > 1, tall = several ? 220 : 340, bottom = top + tall + (several ? 16 : 0);
-      const y = (at) => bottom - (tall * at) / Math.max(1, size);
-      if (several) lines.push(text(LEFT, top + 10, `${memory}: ${bytes(size)}`));
-      lines.push(...grid(size, y, right));
-      const mark = s("rect", { class: "cursor", y: bottom - tall, height: tall, width: 0 }), boxes = [];
-      for (const buffer of record.buffers.filter((each) => each.memory === memory)) {
-        const x = edges[buffer.begin], wide = edges[buffer.end] - x, high = (tall * buffer.bytes) / Math.max(1, size);
-        const box = s("rect", { class: "box", x, y: y(buffer.offset + buffer.bytes), width: Math.max(wide, 0.5), height: Math.max(high, 0.5), fill: paint.of(buffer.kind),
-          role: "img", "aria-label": `${buffer.label}, ${bytes(buffer.bytes)}`, onfocus: () => tell(buffer), onpointerenter: () => tell(buffer) });
-        if (buffer.shares && Object.keys(buffer.shares).length) box.setAttribute("fill-opacity", "0.75");
-        shapes.push(box);
-        lines.push(box);
-        boxes.push({ x, y: y(buffer.offset + buffer.bytes), wide, high, name: buffer.label, more: bytes(buffer.bytes) });
-      }
-      lines.push(labels(boxes).map((label) => s("g", { class: "label" }, s("rect", { x: label.x, y: label.y, width: label.wide, height: label.high }), label.up
-        ? s("text", { transform: `translate(${label.x + 10} ${label.y + label.high - 2}) rotate(-90)` }, label.words) : text(label.x + 2, label.y + 10, label.words))));
-      lines.push(mark, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }));
-      marks.push((step) => (mark.setAttribute("x", edges[step]), mark.setAttribute("width", Math.max(1, edges[step + 1] - edges[step]))));
-      top = bottom + 18;
-    }
-    const names = stepNames(record);
-    let until = -1;
-    edges.slice(0, -1).forEach((x, step) => {
-      const number = `${step + 1}`, name = `${number} ${names[step]}`, room = edges[step + 1] - x - 6;
-      const words = [name, name.replace(/ … .*/, " …")].find((each) => widthOf(each) <= room) ?? number;
-      if (x < until) return;
-      lines.push(text(x + 2, top - 4, words, { class: "faint" }));
-      until = x + widthOf(words) + 6;
-    });
-    walkable(shapes);
-    return s("svg", { width, height: top + 4, viewBox: `0 0 ${width} ${top + 4}`, role: "group", "aria-label": "Memory over time" }, paint.defs, lines);
-  };
-  const kinds = [...new Set(record.buffers.map((buffer) => buffer.kind))];
-  const legend = h("div", { class: "legend" }, kinds.map((kind) => {
-    const paint = fills();
-    return h("span", {}, s("svg", { width: 14, height: 12, style: "display:inline-block;vertical-align:-1px;margin-right:5px" }, paint.defs, s("rect", { width: 14, height: 12, fill: paint.of(kind) })), KINDS[kind]);
-  }));
-  const drawn = figure(`${slug(record)}-memory`, draw, legend, told);
-  if (all) {
-    const toggle = h("button", { "aria-pressed": "false", onclick: () => {
-      byTime = !byTime;
-      toggle.setAttribute("aria-pressed", byTime);
-      drawn.redraw();
-    } }, "as wide as they take time");
-    drawn.firstChild.prepend(h("span", { class: "faint" }, "steps"), toggle);
-  }
-  cursor.listeners.push((layer, share) => marks.forEach((mark) => mark(stepAt(record, layer, share))));
-  return drawn;
-}
-
-function stepNames(record) {
-  const names = [];
-  record.layers.forEach((layer) => ((names[layer.step] ??= []).push(layer.name)));
-  return names.map((own) => (own.length > 1 ? `${own[0]} … ${own.at(-1)}` : own[0]));
 }
 
 /** Draw the bytes that each step needs. */

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..codegen.layer import shape_text
-from ..codegen.model import buffer_labels
 from ..ir import Graph
 from ..planning import Plan, Stage
 from ..planning.fuse.row_access import row_bytes
 from ..planning.plan import Buffer
+from .layer import shape_text
+from .model import buffer_labels
 
 Record = dict[str, Any]
 Touches = Mapping[str, Sequence[tuple[int, str]]]  # tensor -> (step, layer) of each write, or of each read

@@ -1,0 +1,81 @@
+"""Say how pictures, sounds and tables become the input of a network, and name its classes. In: a Model. Out: JSON values.
+
+They are in the file of the model, or in a JSON file with the keys `classes` and `preparation`, as `search` and `train` write:
+NAME.json beside NAME.tflite, or data/data.json in the same folder. Other JSON files are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from ..ir import Graph, Tensor, limits
+from .results import Model
+from .running import class_names, recorded
+
+SIDE, FEWEST_FEATURES = 16, 8  # least rows and columns of an image; least rows and features of a sound
+MOST_SENSORS = 16  # channels of a window of sensor values
+TASKS = {"images": "images", "visual-wake-words": "images", "detection": "images", "sounds": "keywords", "sensors": "sensors"}
+
+
+def task_of(graph: Graph) -> str | None:
+    """Return the task of `search` for networks with the inputs and outputs of a graph, or None if they may be of several."""
+    if len(graph.inputs) != 1:
+        return None
+    outputs = len(graph.outputs)
+    shape = graph.tensors[graph.inputs[0]].shape
+    boxes = [name for name in graph.outputs if len(graph.tensors[name].shape) > 2]
+    if len(shape) == 4 and shape[3] == 3 and min(shape[1:3]) >= SIDE:
+        return "images" if outputs == 1 else "detection" if boxes else None
+    if outputs > 1 or shape[0] != 1:
+        return None
+    if (len(shape) == 3 or (len(shape) == 4 and 1 in shape[1:3])) and 1 < shape[-1] <= MOST_SENSORS < max(shape[1:-1]):
+        return "sensors"
+    if len(shape) == 4 and shape[3] == 1 and 1 < shape[2] < FEWEST_FEATURES and shape[1] > MOST_SENSORS:
+        return "sensors"
+    is_map = len(shape) == 4 and shape[3] == 1 and min(shape[1:3]) >= FEWEST_FEATURES
+    return None if not is_map else "images" if shape[1] == shape[2] else "keywords"
+
+
+def preparation_of(model: Model) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the names of the classes, () if they are unknown, and how the first input is prepared.
+
+    Keys are `task` (images, keywords, sensors or None); `scale` and `offset`, lists of one factor or of one per channel, by
+    which values become elements of the input; of sounds, `features` (as in `tinynas/tasks/features.py`) and `seconds`.
+    """
+    graph, classes, task = model.graph, class_names(model.file), task_of(model.graph)
+    found: dict[str, Any] = {"task": "images" if task == "detection" else task}
+    found |= _factors(model, graph.tensors[graph.inputs[0]], task) if graph.inputs else {}
+    beside = (model.path.with_suffix(".json"), model.path.parent / "data" / "data.json")
+    for path in beside if model.path.is_file() else ():  # a model that was made in Python has no file
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            about = json.loads(path.read_bytes())
+            classes = tuple(map(str, about["classes"]))
+            found |= _read(about["preparation"])
+            break
+    return classes, found
+
+
+def _factors(model: Model, tensor: Tensor, task: str | None) -> dict[str, list[float]]:
+    """Return factors and offsets that the file of the model records, else those of pixels or of the input's scale."""
+    if tensor.quant is None or tensor.quant.per_channel:
+        return {"scale": [1.0], "offset": [0.0]}
+    scale, zero = tensor.scale, tensor.zero_point
+    if known := recorded(model.file):
+        return {"scale": [factor / scale for factor in known[0]], "offset": [offset / scale + zero for offset in known[1]]}
+    if task in ("images", "detection") and tensor.dtype in ("int8", "uint8"):
+        return {"scale": [1.0], "offset": [float(limits(tensor.dtype)[0])]}
+    return {"scale": [1 / scale], "offset": [float(zero)]}
+
+
+def _read(prepared: dict[str, Any]) -> dict[str, Any]:
+    """Return the preparation of a JSON file; raise KeyError, TypeError or ValueError if a key is missing or no number."""
+    found: dict[str, Any] = {"task": TASKS[prepared["source"]]}
+    if "scale" in prepared:
+        pairs = {key: prepared[key] if isinstance(prepared[key], list) else [prepared[key]] for key in ("scale", "offset")}
+        found |= {key: list(map(float, values)) for key, values in pairs.items()}
+    if "features" in prepared:
+        found["features"] = {key: float(value) for key, value in prepared["features"].items()}
+        found["seconds"] = float(prepared["seconds"])
+    return found
