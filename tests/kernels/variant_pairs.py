@@ -239,7 +239,7 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
-def scalar_convolution(rng: Rng, kernel: str) -> Twins:
+def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials for cores without DSP: sums may wrap, the bias may be missing."""
     is_depthwise, room = "depthwise" in kernel, 9 if rng.integers(4) else 40
     depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
@@ -261,15 +261,23 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     plain = fast = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
-    words = np.zeros(0, np.uint32)
+    words, scratch = np.zeros(0, np.uint32), 8 * -(-products // 2) if kernel == SCALAR[0] else 0
+    if scratch and scalar.largest_of_twos(filters).max() > scalar.MOST:
+        return None
     if kernel != SCALAR[1]:
         flat, factors, shifts, offset = (x.astype(np.int64) for x in (filters, multiplier, shift, tables.get("bias", 0 * bias)))
         given = dense.Filters(flat, offset - quantised["in_zero"] * flat.sum(axis=1), factors, shifts)
         words = (scalar.eights if is_depthwise else scalar.stream)(given)
         bare = ring_calls.build("tw_conv_shape", **geometry, **shapes, **quantised)
         fast = ring_calls.build("tw_conv_scalar", conv=bare, stream=words)
-    source, calls = inputs(rng, ring_views.operand(rng, inside, reads)), ((PORTABLE[is_depthwise], plain), (kernel, fast))
-    portable, own = (Trial([Call(*c, (0,))], [source], shapes["out"], (*tables.values(), words)) for c in calls)
+    source, calls = (
+        inputs(rng, ring_views.operand(rng, inside, reads)),
+        ((PORTABLE[is_depthwise], plain, 0), (kernel, fast, scratch)),
+    )
+    portable, own = (
+        Trial([Call(kernel, params, (0,), size)], [source], shapes["out"], (*tables.values(), words))
+        for kernel, params, size in calls
+    )
     return portable, own
 
 
