@@ -255,7 +255,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
     products *= 1 if is_depthwise else depth
     filters, bias = weights(rng, (units, products)), rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(products**0.5 * 5000), most), units, 1)
-    multiplier = multiplier if kernel == SCALAR[1] else np.maximum(multiplier, 1 << 30)
+    shift = shift if kernel == SCALAR[1] else np.where(multiplier == 0, 0, shift).astype(np.int8)  # as of dead filters
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "multiplier": multiplier, "shift": shift}
     tables |= {"bias": bias} if rng.integers(8) else {}
     shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}

@@ -40,10 +40,10 @@ def output_is_more_than_3_wide(graph: Graph, op: Op) -> Check:
     return Check(columns > SIDE, f"it has {columns}")
 
 
-def multipliers_are_normal(graph: Graph, op: Op) -> Check:
-    """Every filter's multiplier is at least 2^30."""
-    multiplier, _ = requant(graph, op)
-    return EachFilter(multiplier >= 1 << 30, "multiplier", multiplier).check()
+def rescales_are_normal(graph: Graph, op: Op) -> Check:
+    """Every filter's rescale shift is negative, and its multiplier is at least 2^30 or 0."""
+    multiplier, shift = requant(graph, op)
+    return EachFilter((multiplier == 0) | (multiplier >= 1 << 30) & (shift < 0), "rescale shift", shift).check()
 
 
 def has_8_channels(graph: Graph, op: Op) -> Check:
@@ -55,9 +55,16 @@ def has_8_channels(graph: Graph, op: Op) -> Check:
 def stream(given: Filters) -> Words:
     """Return the weight stream of tw_conv_scalar.h: one row per group of two filters, padded with a filter of 0."""
     count = -(-len(given.bias) // FILTERS) * FILTERS
-    shift = np.pad(given.shift, (0, count - len(given.shift)), constant_values=-1)
-    twos = _in_twos(given.padded(count).weights).reshape(count // FILTERS, FILTERS, -1, 2).swapaxes(1, 2)
-    return _rows(given.padded(count)._replace(weights=twos, shift=shift), FILTERS)
+    normal = _normal(given.padded(count))
+    twos = _in_twos(normal.weights).reshape(count // FILTERS, FILTERS, -1, 2).swapaxes(1, 2)
+    return _rows(normal._replace(weights=twos), FILTERS)
+
+
+def _normal(given: Filters) -> Filters:
+    """Return filters with the same outputs whose multipliers are not 0: instead, their sums are."""
+    live = given.multiplier != 0
+    multiplier, shift = np.where(live, given.multiplier, 1 << 30), np.where(live, given.shift, -1)
+    return Filters(given.weights * live[:, None], given.bias * live, multiplier, shift)
 
 
 def _in_twos(weights: Numbers) -> Numbers:
@@ -83,7 +90,7 @@ def eights(given: Filters) -> Words:
     count = len(given.bias)
     begins = np.minimum(np.arange(0, count, CHANNELS), count - CHANNELS)
     channels = (begins[:, None] + np.arange(CHANNELS)).ravel()
-    chosen = Filters(*(part[channels] for part in given))
+    chosen = Filters(*(part[channels] for part in _normal(given)))
     by_tap = chosen.weights.reshape(len(begins), CHANNELS, -1).swapaxes(1, 2)
     return _rows(chosen._replace(weights=by_tap), CHANNELS)
 
@@ -116,7 +123,8 @@ def flash_of_eights(graph: Graph, op: Op) -> int:
     return 8 * -(-count // CHANNELS) * (9 + prod(window))
 
 
-PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1, shifts_go_right)
-DENSE = (has_one_group, *PLAIN, multipliers_are_normal, two_weights_fit)
-EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, multipliers_are_normal)
-DEPTHWISE = (depth_multiplier_is_1, window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide, *PLAIN)
+PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1)
+DENSE = (has_one_group, *PLAIN, rescales_are_normal, two_weights_fit)
+EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, rescales_are_normal)
+NARROW = (window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide)
+DEPTHWISE = (depth_multiplier_is_1, *NARROW, *PLAIN, shifts_go_right)

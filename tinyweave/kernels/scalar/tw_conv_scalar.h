@@ -2,7 +2,7 @@
  *
  * Layers: conv_2d with one group on RISC-V and Cortex-M3; depthwise_conv_2d with depth multiplier 1 on a Cortex-M3; the same 3x3
  * on RISC-V and Cortex-M, on a Cortex-M4, M7 and M33 only with fewer than 4 channels or with many outliers. int8 weights,
- * dilation 1, no negative multiplier (of kernels with a stream at least 2^30), all shifts negative.
+ * dilation 1, no negative multiplier (in a stream none below 2^30), all shifts negative.
  * Weights of the 3x3 kernel: as the portable ones of tw_conv.h. Of the others: one stream, read forward. Per group of two
  * filters, the last filled up with a filter of 0:
  *   2 words    the initial sums: bias, less the input's zero point times the sum of the filter's weights
