@@ -46,6 +46,7 @@ MOST_ROWS = 13  # of windows drawn for the dense kernel without scratch
 STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar", EIGHTS := "tw_depthwise_conv_2d_s8_m3")
+FOURS = "tw_fully_connected_s8_scalar"
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = tuple(f"tw_{kind}_s8_{isa}" for kind in ("gru", "simple_rnn") for isa in ("dsp", "mve"))
 LSTM = ("tw_unidirectional_sequence_lstm_s8_dsp", "tw_unidirectional_sequence_lstm_s8_mve")
@@ -284,7 +285,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
-    few, raw = "_few_" in kernel, "_raw_" in kernel
+    few, raw, of_fours = "_few_" in kernel, "_raw_" in kernel, kernel == FOURS
     units = int(rng.integers(1, 5)) if few else units
     depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
     filters, most = (
@@ -294,11 +295,15 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
     bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
-    shift = -np.clip(bits + rng.integers(-14 if raw else -3, 4, units), -8 if raw else 2, 32).astype(np.int8)
+    shift = -np.clip(bits + rng.integers(-14 if raw or of_fours else -3, 4, units), -8 if raw or of_fours else 2, 32).astype(
+        np.int8
+    )
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
-    vectors, any_weights = kernel.endswith("_mve"), few or raw
+    vectors, any_weights = kernel.endswith("_mve"), few or raw or of_fours
+    if of_fours and scalar.largest_of_quads(filters).max() > scalar.MOST:
+        return None
     sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
     if not vectors and not any_weights and not meets(given, sums):
         return None
@@ -306,7 +311,15 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     laid = packed(filters) if int4 else filters
     layer = ring_calls.build("tw_dense", **common, **quantised)
     portable = ring_calls.build("tw_fully_connected", layer=layer, weights=laid, bias=bias)
-    stream = dense.few if few else dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
+    stream = (
+        scalar.fours
+        if of_fours
+        else dense.few
+        if few
+        else dense.segments
+        if segmented
+        else (dense_w4 if int4 else dense).eight_at_a_time
+    )
     stream = partial(stream, offset=dense.M7_OFFSET) if kernel.endswith("_m7") else stream
     words = mve.wrapped(given.bias) if vectors else stream(given)
     if vectors:
@@ -314,8 +327,12 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         fast = ring_calls.build("tw_fully_connected", layer=layer, weights=filters, bias=words)
     else:
         fast = portable if raw else ring_calls.build("tw_fully_connected_dsp", dense=layer, stream=words)
+    scratch = 16 * -(-depth // 4) if of_fours else 0
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = (
+        Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve|scalar)$", "", kernel), portable, (0,)),
+        Call(kernel, fast, (0,), scratch),
+    )
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -389,7 +406,10 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
-    **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve"))},
+    **{
+        n: lambda rng, n=n: fully_connected(rng, n)
+        for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve", "scalar"))
+    },
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp")},
     **{n: lambda rng, n=n: average_pool(rng, n) for n in (f"tw_average_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},

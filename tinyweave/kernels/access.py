@@ -84,6 +84,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
         ("tw_fully_connected_s8_w4_dsp", "tw_fully_connected_s8_dsp", "tw_fully_connected_s8_m7"),
     ),
     (partial(order.rows, at_once=8, rest_at_once=True), ("tw_fully_connected_s8_segments_dsp",)),
+    (partial(order.rows, at_once=1 << 30, rest_at_once=True), ("tw_fully_connected_s8_scalar",)),
     (partial(order.transposed, at_once=4), ("tw_transpose_conv_s8",)),
     (partial(order.transposed, at_once=1), ("tw_transpose_conv_s16",)),
     (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),

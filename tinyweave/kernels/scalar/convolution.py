@@ -15,6 +15,7 @@ from ..requirements import (
     depth_multiplier_is_1,
     dilation_is_1,
     has_one_group,
+    has_weights,
     horizontal_stride_is_1_or_2,
     weights_are_int8,
     weights_have_no_zero_point,
@@ -22,6 +23,7 @@ from ..requirements import (
 )
 
 FILTERS = 2  # output channels at a time
+UNITS = 4  # of a dense layer at a time
 CHANNELS = 8  # of a depthwise convolution at a time
 MOST = 255  # of two weights together, times 128 less than 2^15
 RUN = 24  # outputs of a row at a time: TW_DEPTHWISE_RUN
@@ -85,6 +87,40 @@ def two_weights_fit(graph: Graph, op: Op) -> Check:
     return EachFilter(largest <= MOST, "largest sum of two weights", largest).check()
 
 
+def fours(given: Filters) -> Words:
+    """Return the weight stream of tw_fully_connected_s8_scalar: one row per group of four filters, padded with filters of 0."""
+    count = -(-len(given.bias) // UNITS) * UNITS
+    quads = np.pad(given.padded(count).weights, ((0, 0), (0, -given.weights.shape[1] % 4))) + 128
+    words = np.ascontiguousarray(quads, np.uint8).view("<u4").reshape(count // UNITS, UNITS, -1).swapaxes(1, 2)
+    return joined(count // UNITS, given.padded(count).bias, words)
+
+
+def quads_fit(graph: Graph, op: Op) -> Check:
+    """The weights k and k + 2 of each four of a filter have at most 255 in absolute values together."""
+    weights = graph.input(op, 1).data
+    assert weights is not None
+    return EachFilter(
+        (largest := largest_of_quads(weights)) <= MOST, "largest sum of the weights k and k + 2 of four", largest
+    ).check()
+
+
+def largest_of_quads(weights: Numbers) -> Numbers:
+    """Return the largest sum of absolute values of the weights k and k + 2 of four, of each filter."""
+    quads = np.pad(np.abs(weights.astype(np.int64)), ((0, 0), (0, -weights.shape[1] % 4))).reshape(len(weights), -1, 2, 2)
+    return np.asarray(quads.sum(axis=2).max(axis=(1, 2), initial=0))
+
+
+def flash_of_fours(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream of a dense layer."""
+    units, depth = graph.input(op, 1).shape
+    return 4 * -(-units // UNITS) * UNITS * (1 + -(-depth // 4))
+
+
+def scratch_of_fours(graph: Graph, op: Op) -> int:
+    """Return the bytes of the packed inputs of a dense layer."""
+    return 16 * -(-graph.input(op, 1).shape[1] // 4)
+
+
 def eights(given: Filters) -> Words:
     """Return the weight stream of a depthwise kernel: one row per group of eight channels, the last of the last eight."""
     count = len(given.bias)
@@ -124,6 +160,7 @@ def flash_of_eights(graph: Graph, op: Op) -> int:
 
 
 PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1)
+FULLY_CONNECTED = (has_weights, weights_are_int8, weights_have_no_zero_point, quads_fit)
 DENSE = (has_one_group, *PLAIN, rescales_are_normal, two_weights_fit)
 EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, rescales_are_normal)
 NARROW = (window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide)
