@@ -261,6 +261,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
     tables |= {"bias": bias} if rng.integers(8) else {}
     shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    quantised |= {"out_min": -128} if rng.integers(4) == 0 else {}  # as relu6 often has
     plain = fast = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
     words, scratch = np.zeros(0, np.uint32), 8 * -(-products // 2) if kernel == SCALAR[0] else 0
     if scratch and scalar.largest_of_twos(filters).max() > scalar.MOST:
