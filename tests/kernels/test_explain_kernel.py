@@ -17,6 +17,7 @@ from tinyweave.kernels import rows
 from tinyweave.kernels.dsp import dense, dense_w4, winograd
 from tinyweave.kernels.layer_cycles import layer_cycles
 from tinyweave.kernels.mve import weights as mve
+from tinyweave.kernels.scalar import convolution as scalar
 from tinyweave.kernels.table import ASKED_FOR, BY_NAME, VARIANTS, explain_kernel, variant_for
 
 SHIFTED_BY_1 = 0.4  # scale of a filter's weights that gives a rescale shift of -1; others have -5
@@ -157,8 +158,17 @@ def test_compact_kernels_do_not_support_weights_with_a_zero_point(kind: str, sha
     assert variant_for(offset, offset.ops[0], also="compact").name == f"tw_{kind}_s8_offset"
 
 
+@pytest.mark.parametrize(("second", "kernel"), [(-127, "tw_conv_2d_s8_scalar"), (-128, "tw_conv_2d_s8")])
+def test_the_sums_of_two_inputs_must_fit_into_16_bits(second: int, kernel: str) -> None:
+    weights = ones(4, 1, 1, 4)
+    weights[2, 0, 0, :2] = -128, second
+    graph = layer("conv_2d", weights, 4)
+    assert variant_for(graph, graph.ops[0], "cortex-m3").name == kernel
+    assert scalar.largest_of_quads(np.array([[-128, 0, second, 5, 1]], np.int8)).tolist() == [128 - second]
+
+
 def test_a_core_without_its_own_kernels_has_only_the_portable_one() -> None:
-    assert reasons(layer("conv_2d", ones(4, 1, 1, 4), 4), "cortex-m0") == {"tw_conv_2d_s8": "the only kernel for it"}
+    assert reasons(known("softmax")[0].graph, "cortex-m0") == {"tw_softmax_s8": "the only kernel for it"}
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d", "fully_connected", "add", "sub", "mul", "pad", "reduce_max"])

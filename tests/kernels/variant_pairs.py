@@ -46,6 +46,7 @@ MOST_ROWS = 13  # of windows drawn for the dense kernel without scratch
 STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar", EIGHTS := "tw_depthwise_conv_2d_s8_m3")
+FOURS = "tw_fully_connected_s8_scalar"
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = tuple(f"tw_{kind}_s8_{isa}" for kind in ("gru", "simple_rnn") for isa in ("dsp", "mve"))
 LSTM = ("tw_unidirectional_sequence_lstm_s8_dsp", "tw_unidirectional_sequence_lstm_s8_mve")
@@ -239,7 +240,7 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
-def scalar_convolution(rng: Rng, kernel: str) -> Twins:
+def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials for cores without DSP: sums may wrap, the bias may be missing."""
     is_depthwise, room = "depthwise" in kernel, 9 if rng.integers(4) else 40
     depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
@@ -255,28 +256,37 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     products *= 1 if is_depthwise else depth
     filters, bias = weights(rng, (units, products)), rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(products**0.5 * 5000), most), units, 1)
-    multiplier = multiplier if kernel == SCALAR[1] else np.maximum(multiplier, 1 << 30)
+    shift = shift if kernel == SCALAR[1] else np.where(multiplier == 0, 0, shift).astype(np.int8)  # as of dead filters
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "multiplier": multiplier, "shift": shift}
     tables |= {"bias": bias} if rng.integers(8) else {}
     shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    quantised |= {"out_min": -128} if rng.integers(4) == 0 else {}  # as relu6 often has
     plain = fast = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
-    words = np.zeros(0, np.uint32)
+    words, scratch = np.zeros(0, np.uint32), 8 * -(-products // 2) if kernel == SCALAR[0] else 0
+    if scratch and scalar.largest_of_twos(filters).max() > scalar.MOST:
+        return None
     if kernel != SCALAR[1]:
         flat, factors, shifts, offset = (x.astype(np.int64) for x in (filters, multiplier, shift, tables.get("bias", 0 * bias)))
         given = dense.Filters(flat, offset - quantised["in_zero"] * flat.sum(axis=1), factors, shifts)
         words = (scalar.eights if is_depthwise else scalar.stream)(given)
         bare = ring_calls.build("tw_conv_shape", **geometry, **shapes, **quantised)
         fast = ring_calls.build("tw_conv_scalar", conv=bare, stream=words)
-    source, calls = inputs(rng, ring_views.operand(rng, inside, reads)), ((PORTABLE[is_depthwise], plain), (kernel, fast))
-    portable, own = (Trial([Call(*c, (0,))], [source], shapes["out"], (*tables.values(), words)) for c in calls)
+    source, calls = (
+        inputs(rng, ring_views.operand(rng, inside, reads)),
+        ((PORTABLE[is_depthwise], plain, 0), (kernel, fast, scratch)),
+    )
+    portable, own = (
+        Trial([Call(kernel, params, (0,), size)], [source], shapes["out"], (*tables.values(), words))
+        for kernel, params, size in calls
+    )
     return portable, own
 
 
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
-    few, raw = "_few_" in kernel, "_raw_" in kernel
+    few, raw, of_fours = "_few_" in kernel, "_raw_" in kernel, kernel == FOURS
     units = int(rng.integers(1, 5)) if few else units
     depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
     filters, most = (
@@ -286,11 +296,15 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
     bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
-    shift = -np.clip(bits + rng.integers(-14 if raw else -3, 4, units), -8 if raw else 2, 32).astype(np.int8)
+    shift = -np.clip(bits + rng.integers(-14 if raw or of_fours else -3, 4, units), -8 if raw or of_fours else 2, 32).astype(
+        np.int8
+    )
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
-    vectors, any_weights = kernel.endswith("_mve"), few or raw
+    vectors, any_weights = kernel.endswith("_mve"), few or raw or of_fours
+    if of_fours and scalar.largest_of_quads(filters).max() > scalar.MOST:
+        return None
     sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
     if not vectors and not any_weights and not meets(given, sums):
         return None
@@ -298,7 +312,15 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     laid = packed(filters) if int4 else filters
     layer = ring_calls.build("tw_dense", **common, **quantised)
     portable = ring_calls.build("tw_fully_connected", layer=layer, weights=laid, bias=bias)
-    stream = dense.few if few else dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
+    stream = (
+        scalar.fours
+        if of_fours
+        else dense.few
+        if few
+        else dense.segments
+        if segmented
+        else (dense_w4 if int4 else dense).eight_at_a_time
+    )
     stream = partial(stream, offset=dense.M7_OFFSET) if kernel.endswith("_m7") else stream
     words = mve.wrapped(given.bias) if vectors else stream(given)
     if vectors:
@@ -306,8 +328,12 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         fast = ring_calls.build("tw_fully_connected", layer=layer, weights=filters, bias=words)
     else:
         fast = portable if raw else ring_calls.build("tw_fully_connected_dsp", dense=layer, stream=words)
+    scratch = 16 * -(-depth // 4) if of_fours else 0
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = (
+        Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve|scalar)$", "", kernel), portable, (0,)),
+        Call(kernel, fast, (0,), scratch),
+    )
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -381,7 +407,10 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
-    **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve"))},
+    **{
+        n: lambda rng, n=n: fully_connected(rng, n)
+        for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve", "scalar"))
+    },
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp")},
     **{n: lambda rng, n=n: average_pool(rng, n) for n in (f"tw_average_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},

@@ -293,26 +293,6 @@ def column(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 @of_windows
-def pixels_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of tw_conv_2d_s8_scalar, which reads one or two windows per four output channels.
-
-    Two windows that are neighbours in a row are read together if neither reaches into the padding to the left or right.
-    `lowest` is the index of the first input pixel in the window of each output pixel.
-    """
-    x, out = graph.input(op), graph.output(op)
-    (out_h, out_w), units = _hw(out), out.shape[3]
-    left = np.arange(out_w) * op.attrs["stride"][1] - op.attrs["padding"][1][0]
-    between = (left >= 0) & (left + kernel_size(graph, op)[1] <= x.shape[2])
-    begins = [0]
-    while (at := begins[-1]) < out_w:
-        begins.append(at + (2 if between[at : at + 2].sum() == 2 else 1))
-    reads = np.minimum.reduceat(lowest, begins[:-1], axis=1)[..., None] * x.pixel_bytes + np.zeros(-(-units // 4), np.int64)
-    last = np.arange(out_h)[:, None] * out_w + np.array(begins[1:]) - 1
-    ends = np.array(_in_turns(units, 4, rest_at_once=True))
-    return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * units + ends).ravel())
-
-
-@of_windows
 def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """List the reads and writes of tw_depthwise_3x3_s8_scalar: a step computes one channel of up to 24 outputs of a row.
 

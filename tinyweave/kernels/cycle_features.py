@@ -249,6 +249,21 @@ def pairs(graph: Graph, op: Op) -> Features:
     return Features(f", {gathered}", did, twos)
 
 
+def packed_pairs(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of tw_conv_2d_s8_scalar, which packs two windows and multiplies them with two filters at a time.
+
+    They are, in this order: pairs of pixels times pairs of filters times pairs of inputs; pairs of pixels times pairs of
+    filters; inputs of all pairs of pixels; rows of their windows; output pixels; inputs of windows that reach into the padding;
+    calls (1).
+    """
+    (rows, _), out, inputs = kernel_size(graph, op), graph.output(op), prod(graph.input(op, 1).shape[1:])
+    count = prod(out.shape[:3])
+    twos, groups = -(-count // 2), -(-out.shape[3] // 2)
+    outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
+    did = (twos * groups * -(-inputs // 2), twos * groups, twos * inputs, twos * rows, count, outside * inputs, 1.0)
+    return Features("", did, twos)
+
+
 def pairs_and_outliers(graph: Graph, op: Op) -> Features:
     """Return the loop counts of `pairs`, increased by `OUTLIER` times the work of four filters for each outlier.
 

@@ -31,7 +31,7 @@ RESCALE_BYTES = 5  # a multiplier (int32) and a shift (int8) per output channel
 Isa = Literal[
     "",  # portable C
     "scalar",  # plain C for cores with a multiplier; on cores with DSP for layers that their own kernels do not suit
-    "registers",  # loops that keep eight sums in registers, for cores without DSP: RISC-V, and Cortex-M3 (in assembly)
+    "registers",  # one multiplication for two pixels, for cores without DSP: plain C, on a Cortex-M3 in assembly
     "m3",  # Thumb-2 without DSP, in assembly
     "dsp",  # the Arm DSP extension
     "m7",  # the Arm DSP extension, scheduled for the two pipelines of a Cortex-M7
@@ -45,8 +45,8 @@ M7 = ("cortex-m7",)
 M3 = ("cortex-m3",)
 DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel in both forms, in the order tried: faster first
 VECTOR_FORMS: tuple[Isa, ...] = ("mve", "dsp")  # of a kernel in these forms: a core with MVE has DSP, too
-CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "registers": (*RV32M, *M3), "m3": M3}
-CORES_WITH |= {"dsp": DSP, "m7": M7, "mve": MVE}
+CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "m3": M3, "dsp": DSP, "m7": M7, "mve": MVE}
+CORES_WITH["registers"] = tuple(core for core in SCALAR if core not in DSP)
 
 ASKED_FOR = ("flash_heavy", "lean", "copying", "compact")  # fields that mark kernels that run only if the planner asks for them
 

@@ -9,6 +9,7 @@ from ...ops import batch_matmul
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
 from ..requirements import COMPACT, Check, weights_are_int4, weights_have_a_zero_point
+from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S16, VECTOR_FORMS, Variant, packed_by_tap
 
 MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
@@ -94,6 +95,16 @@ ROWS: tuple[Variant, ...] = (
     ),
     by_map_rows(
         "tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"
+    ),
+    row(
+        "tw_fully_connected_s8_scalar",
+        params="tw_fully_connected_dsp",
+        layout="tw_fully_connected_dsp.h",
+        isa="registers",
+        applies=scalar.FULLY_CONNECTED,
+        scratch=scalar.scratch_of_fours,
+        flash=scalar.flash_of_fours,
+        stream=dense.of_filters(scalar.fours),
     ),
     by_map_rows("tw_fully_connected_s8", applies=COMPACT),
     matmul(

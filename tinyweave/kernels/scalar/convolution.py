@@ -8,21 +8,24 @@ import numpy as np
 
 from ...ir import Graph, Op
 from ...ops.conv import requant
-from ..dsp.dense import Filters, Words, joined
+from ..dsp.dense import Filters, Numbers, Words, joined
 from ..requirements import (
     Check,
     EachFilter,
     depth_multiplier_is_1,
     dilation_is_1,
     has_one_group,
+    has_weights,
     horizontal_stride_is_1_or_2,
     weights_are_int8,
     weights_have_no_zero_point,
     window_is_3x3,
 )
 
-FILTERS = 4  # output channels at a time
+FILTERS = 2  # output channels at a time
+UNITS = 4  # of a dense layer at a time
 CHANNELS = 8  # of a depthwise convolution at a time
+MOST = 255  # of two weights together, times 128 less than 2^15
 RUN = 24  # outputs of a row at a time: TW_DEPTHWISE_RUN
 SIDE = 3  # rows and columns of the depthwise window
 
@@ -39,10 +42,10 @@ def output_is_more_than_3_wide(graph: Graph, op: Op) -> Check:
     return Check(columns > SIDE, f"it has {columns}")
 
 
-def multipliers_are_normal(graph: Graph, op: Op) -> Check:
-    """Every filter's multiplier is at least 2^30."""
-    multiplier, _ = requant(graph, op)
-    return EachFilter(multiplier >= 1 << 30, "multiplier", multiplier).check()
+def rescales_are_normal(graph: Graph, op: Op) -> Check:
+    """Every filter's rescale shift is negative, and its multiplier is at least 2^30 or 0."""
+    multiplier, shift = requant(graph, op)
+    return EachFilter((multiplier == 0) | (multiplier >= 1 << 30) & (shift < 0), "rescale shift", shift).check()
 
 
 def has_8_channels(graph: Graph, op: Op) -> Check:
@@ -52,10 +55,70 @@ def has_8_channels(graph: Graph, op: Op) -> Check:
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_conv_scalar.h: one row per group of four filters, padded with filters of 0."""
+    """Return the weight stream of tw_conv_scalar.h: one row per group of two filters, padded with a filter of 0."""
     count = -(-len(given.bias) // FILTERS) * FILTERS
-    shift = np.pad(given.shift, (0, count - len(given.shift)), constant_values=-1)
-    return _grouped(given.padded(count)._replace(shift=shift), FILTERS)
+    normal = _normal(given.padded(count))
+    twos = _in_twos(normal.weights).reshape(count // FILTERS, FILTERS, -1, 2).swapaxes(1, 2)
+    return _rows(normal._replace(weights=twos), FILTERS)
+
+
+def _normal(given: Filters) -> Filters:
+    """Return filters with the same outputs whose multipliers are not 0: instead, their sums are."""
+    live = given.multiplier != 0
+    multiplier, shift = np.where(live, given.multiplier, 1 << 30), np.where(live, given.shift, -1)
+    return Filters(given.weights * live[:, None], given.bias * live, multiplier, shift)
+
+
+def _in_twos(weights: Numbers) -> Numbers:
+    """Return the weights of each filter two by two: [filter][number of the two][first or second]; a last one has a 0."""
+    return np.pad(weights, ((0, 0), (0, weights.shape[1] % 2))).reshape(len(weights), -1, 2)
+
+
+def largest_of_twos(weights: Numbers) -> Numbers:
+    """Return the largest sum of absolute values of two weights that are read together, of each filter."""
+    return np.asarray(np.abs(_in_twos(weights.astype(np.int64))).sum(axis=2).max(axis=1, initial=0))
+
+
+def two_weights_fit(graph: Graph, op: Op) -> Check:
+    """Each two weights of a filter, in the order in which they are read, have at most 255 in absolute values together."""
+    weights = graph.input(op, 1).data
+    assert weights is not None
+    largest = largest_of_twos(weights.reshape(len(weights), -1))
+    return EachFilter(largest <= MOST, "largest sum of two weights", largest).check()
+
+
+def fours(given: Filters) -> Words:
+    """Return the weight stream of tw_fully_connected_s8_scalar: one row per group of four filters, padded with filters of 0."""
+    count = -(-len(given.bias) // UNITS) * UNITS
+    quads = np.pad(given.padded(count).weights, ((0, 0), (0, -given.weights.shape[1] % 4))) + 128
+    words = np.ascontiguousarray(quads, np.uint8).view("<u4").reshape(count // UNITS, UNITS, -1).swapaxes(1, 2)
+    return joined(count // UNITS, given.padded(count).bias, words)
+
+
+def quads_fit(graph: Graph, op: Op) -> Check:
+    """The weights k and k + 2 of each four of a filter have at most 255 in absolute values together."""
+    weights = graph.input(op, 1).data
+    assert weights is not None
+    return EachFilter(
+        (largest := largest_of_quads(weights)) <= MOST, "largest sum of the weights k and k + 2 of four", largest
+    ).check()
+
+
+def largest_of_quads(weights: Numbers) -> Numbers:
+    """Return the largest sum of absolute values of the weights k and k + 2 of four, of each filter."""
+    quads = np.pad(np.abs(weights.astype(np.int64)), ((0, 0), (0, -weights.shape[1] % 4))).reshape(len(weights), -1, 2, 2)
+    return np.asarray(quads.sum(axis=2).max(axis=(1, 2), initial=0))
+
+
+def flash_of_fours(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream of a dense layer."""
+    units, depth = graph.input(op, 1).shape
+    return 4 * -(-units // UNITS) * UNITS * (1 + -(-depth // 4))
+
+
+def scratch_of_fours(graph: Graph, op: Op) -> int:
+    """Return the bytes of the packed inputs of a dense layer."""
+    return 16 * -(-graph.input(op, 1).shape[1] // 4)
 
 
 def eights(given: Filters) -> Words:
@@ -63,24 +126,31 @@ def eights(given: Filters) -> Words:
     count = len(given.bias)
     begins = np.minimum(np.arange(0, count, CHANNELS), count - CHANNELS)
     channels = (begins[:, None] + np.arange(CHANNELS)).ravel()
-    return _grouped(Filters(*(part[channels] for part in given)), CHANNELS)
+    chosen = Filters(*(part[channels] for part in _normal(given)))
+    by_tap = chosen.weights.reshape(len(begins), CHANNELS, -1).swapaxes(1, 2)
+    return _rows(chosen._replace(weights=by_tap), CHANNELS)
 
 
-def _grouped(given: Filters, size: int) -> Words:
-    """Return a row of words per group of `size` filters.
+def _rows(given: Filters, size: int) -> Words:
+    """Return a row of words per group of `size` filters, whose weights are in the order of the stream.
 
-    A row has the initial sums, the weights [input][filter], the multipliers and the exponents less 1.
+    A row has the initial sums, the weights, the multipliers and the exponents less 1, up to a word.
     """
-    weights = given.weights.reshape(-1, size, given.weights.shape[1]).transpose(0, 2, 1)
-    bytes_ = (np.ascontiguousarray(part, np.int8) for part in (weights, ~given.shift.reshape(-1, size)))
-    words, less = (part.view(np.uint32).astype(np.int64) for part in bytes_)
-    return joined(len(given.bias) // size, given.bias, words, 2 * given.multiplier, less)
+    groups = len(given.bias) // size
+    less = np.pad(~given.shift.reshape(groups, size), ((0, 0), (0, -size % 4)))
+    weights, exponents = (np.ascontiguousarray(x, np.int8).reshape(groups, -1).view("<u4") for x in (given.weights, less))
+    return joined(groups, given.bias, weights, 2 * given.multiplier, exponents)
 
 
 def flash(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of a convolution."""
     count, *window = graph.input(op, 1).shape
-    return 4 * -(-count // FILTERS) * (9 + prod(window))
+    return 4 * -(-count // FILTERS) * (5 + -(-prod(window) // 2))
+
+
+def scratch(graph: Graph, op: Op) -> int:
+    """Return the bytes of the packed windows of two pixels."""
+    return 8 * -(-prod(graph.input(op, 1).shape[1:]) // 2)
 
 
 def flash_of_eights(graph: Graph, op: Op) -> int:
@@ -89,7 +159,9 @@ def flash_of_eights(graph: Graph, op: Op) -> int:
     return 8 * -(-count // CHANNELS) * (9 + prod(window))
 
 
-PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1, shifts_go_right)
-DENSE = (has_one_group, *PLAIN, multipliers_are_normal)
-EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, multipliers_are_normal)
-DEPTHWISE = (depth_multiplier_is_1, window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide, *PLAIN)
+PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1)
+FULLY_CONNECTED = (has_weights, weights_are_int8, weights_have_no_zero_point, quads_fit)
+DENSE = (has_one_group, *PLAIN, rescales_are_normal, two_weights_fit)
+EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, rescales_are_normal)
+NARROW = (window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide)
+DEPTHWISE = (depth_multiplier_is_1, *NARROW, *PLAIN, shifts_go_right)

@@ -1,349 +1,271 @@
-/* tw_conv_2d_s8_scalar.c - int8 convolution for cores that multiply words one at a time: two pixels times four filters. Each
- * weight is loaded once for two pixels, each input once for four filters. tw_conv_scalar.h has the layers and the cost. */
+/* tw_conv_2d_s8_scalar.c - int8 convolution for cores that multiply words one at a time: two pixels times two filters, with one
+ * multiplication for both pixels.
+ *
+ * im2col packs an input of both pixels into a word, first + 2^16 * second. Words times weights, summed over two inputs, are the
+ * sums of both pixels, each of 16 bits: the requirements bound the weights. tw_conv_scalar.h has the layers and the stream. */
 #include "tw_conv_scalar.h"
 
-#define FILTERS 4 /* of a group; tests draw as many */
-#define WEIGHTS(k) (FILTERS * (k)) /* bytes of the weights of k inputs */
+#define FILTERS 2 /* of a group; tests draw as many */
+#define HALF 0x8000u /* added to each product of two inputs: its low half is then no negative number */
 
-/* The windows of one or two pixels of a row, and groups of filters. The assembly reads the members in this order. */
+/* The packed windows of two pixels, and groups of filters. The assembly reads the members in this order. */
 typedef struct {
-    const int8_t *weights;      /* the first weights of the first group, [input][filter] */
-    const uint32_t *sums;       /* its initial sums; later groups follow in the stream */
-    int32_t entry;              /* ENTRY */
-    int32_t tail;               /* bytes of weights from the end of the window to the multipliers */
-    int32_t zero;               /* of the output */
-    const int8_t *data;         /* the first window's first byte */
-    int32_t rows, groups;       /* rows of a window; groups of filters */
-    int8_t *to, *other;         /* outputs of the first window, of the second; equal if there is no second */
-    const int8_t *end;          /* for the assembly: end of a row */
-    int32_t left;               /* for the assembly: rows to come */
-    int32_t gap;                /* bytes from the end of a window's row to the begin of the next */
-    const int8_t *limit;        /* end of the ring buffer: rows do not begin at or after it */
-    int32_t ring;               /* bytes of the ring buffer */
-    int32_t next, run;          /* bytes from the first window to the second; bytes of a row of a window */
-    int32_t skip;               /* bytes of weights from the end of a row of the window to the next row */
-    int32_t low, high;          /* the clamp less the zero point */
-} windows;
+    const uint32_t *stream;       /* of the first group */
+    int32_t lead;                 /* for the assembly: steps that the first round of four lacks */
+    uint32_t surplus;             /* HALF for each two inputs */
+    int32_t zero;                 /* of the output */
+    const uint32_t *inputs, *end;
+    int8_t *to, *other;           /* outputs of the first pixel, of the second; equal if there is no second */
+    int32_t groups;
+} tile;
 
 #if defined(__ARM_ARCH_7M__) && defined(__GNUC__)
 
-/* One input, in r3, of the first window and one, in r12, of the second times four filters: 14 instructions of four bytes. They
- * have no spaces, because C99 limits strings to 4,095 characters. */
-#define WEIGHT(sum, other) "ldrsb.w lr,[r2],#1\nmla " sum ",r3,lr," sum "\nmla " other ",r12,lr," other "\n"
-#define TWO                                    \
-    "ldrsb.w r3, [r0], #1\n"                   \
-    "ldrsb.w r12, [r1], #1\n"                  \
-    WEIGHT("r4", "r8") WEIGHT("r5", "r9") WEIGHT("r6", "r10") WEIGHT("r7", "r11")
-/* The same of one window: 9 instructions. */
-#define ONLY(sum) "ldrsb.w lr,[r2],#1\nmla " sum ",r3,lr," sum "\n"
-#define ONE "ldrsb.w r3, [r0], #1\n" ONLY("r4") ONLY("r5") ONLY("r6") ONLY("r7")
-/* Where the loop of a row is entered, in bytes from label 1: in the first round so that the row ends with a round. The loop of
- * two windows follows that of one. */
-#define ENTRY(two, run) ((two) ? 16 * 9 + 16 + 4 * 14 * (-(run) & 3) : 4 * 9 * (-(run) & 3))
+/* Two inputs of both windows times two filters: 13 instructions of four bytes for 8 MACs. Loads in a row, none of whose addresses
+ * the one before changes, take a cycle less. */
+#define STEP(inputs, a, b, c, d)               \
+    "ldrd r3, r12, [r0, #" inputs "\n"         \
+    "ldrsb.w r8, [r2, #" a "]\n"               \
+    "ldrsb.w r9, [r2, #" b "]\n"               \
+    "ldrsb.w r10, [r2, #" c "]\n"              \
+    "ldrsb.w r11, [r2, #" d "\n"               \
+    "mla r8, r3, r8, lr\n"                     \
+    "mla r8, r12, r9, r8\n"                    \
+    "mla r10, r3, r10, lr\n"                   \
+    "mla r10, r12, r11, r10\n"                 \
+    "add.w r4, r4, r8\n"                       \
+    "add.w r6, r6, r8, asr #16\n"              \
+    "add.w r5, r5, r10\n"                      \
+    "add.w r7, r7, r10, asr #16\n"
+#define FINISH(twice, less, sum, other) \
+    "ldr.w r12, [r2, #" twice "]\n ldrb r0, [r2, #" less "]\n" TW_RESCALED(sum) TW_RESCALED(other)
 
-#define FINISH(k, sum, other) "ldr.w r12, [r2], #4\n ldrb r0, [r2, #" k "]\n" TW_RESCALED(sum) TW_RESCALED(other)
-#define STORE(a, b, c, d, to) \
-    "strb " a ", [" to "], #1\n strb " b ", [" to "], #1\n strb " c ", [" to "], #1\n strb " d ", [" to "], #1\n"
-
-/* Computes the outputs of groups of filters for one window or two; outputs saturate to int8.
- * Registers at entry: r0: the windows. In the loops r0, r1: inputs of the first and the second window; r2: weights; r4 .. r7: the
- * first window's sums; r8 .. r11: the second's; r3, r12: inputs; lr: a weight. At the end of a group r2: multipliers; r3: zero.
- * Stack, 96 bytes: the members from gap on behind those from entry on; r4 .. r11.
- * Loops: four inputs per round. The first round of a row is entered in the middle if the row is no multiple of four.
- * Equals finish_groups() below in plain C, but for the clamp. */
+/* Computes the outputs of groups of filters for both pixels; outputs saturate to int8.
+ * Registers at entry: r0: the tile. In the loop r0: inputs less 8 bytes; r1: their end less 8 bytes; r2: stream less 1 byte;
+ * r3, r12: inputs; r4, r5: sums of products; r6, r7: the second pixel's sums; r8 .. r11: weights, products; lr: HALF. At the end
+ * of a group r3: zero point.
+ * Stack, 68 bytes: bytes from the weights to r2 at the entry of the loop, its address, the members from surplus on; r4 .. r11.
+ * The first round begins with a later step if the number of steps is no multiple of four. Equals finish_groups() below in plain
+ * C. */
 #define GROUPS                                 \
     "push {r4-r11}\n"                          \
-    "ldm r0!, {r2-r11}\n"                      \
+    "ldm r0, {r2, r4-r11}\n"                   \
     "adr.w r12, 1f\n"                          \
-    "add r4, r12\n"                            \
-    "orr r4, r4, #1\n"                         \
-    "push {r4-r11}\n"                          \
-    "ldm r0, {r4-r11}\n"                       \
-    "push {r4-r11}\n"                          \
-    "5:\n"                                     \
-    "ldm r3, {r4-r7}\n"                        \
-    "mov r8, r4\n mov r9, r5\n mov r10, r6\n mov r11, r7\n" \
-    "ldrd r0, r3, [sp, #44]\n"                 \
-    "str r3, [sp, #4]\n"                       \
-    "cmp r3, #0\n"                             \
-    "beq.w 4f\n"                               \
-    "b.w 3f\n"                                 \
+    "mov r3, #52\n"                            \
+    "mla r12, r4, r3, r12\n"                   \
+    "add.w r3, r4, #1\n"                       \
+    "sub.w r7, r7, r3, lsl #3\n"               \
+    "sub.w r8, r8, #8\n"                       \
+    "lsl.w r3, r4, #2\n"                       \
+    "adds r3, #1\n"                            \
+    "orr r4, r12, #1\n"                        \
+    "push {r3-r11}\n"                          \
+    "2:\n"                                     \
+    "ldm r2!, {r6, r7}\n"                      \
+    "ldm sp, {r0, r3, r12}\n"                  \
+    "sub r2, r0\n"                             \
+    "ldrd r0, r1, [sp, #16]\n"                 \
+    "mov lr, #0x8000\n"                        \
+    "add.w r4, r6, r6, lsl #16\n"              \
+    "sub.w r4, r4, r12\n"                      \
+    "add.w r5, r7, r7, lsl #16\n"              \
+    "sub.w r5, r5, r12\n"                      \
+    "bx r3\n"                                  \
     ".balign 4\n"                              \
     "1:\n"                                     \
-    ONE ONE ONE ONE                            \
-    "ldr.w r3, [sp]\n"                         \
-    "cmp.w r0, r3\n"                           \
+    STEP("8]", "1", "2", "3", "4]") STEP("16]", "5", "6", "7", "8]") STEP("24]", "9", "10", "11", "12]") \
+    STEP("32]!", "13", "14", "15", "16]!")     \
+    "cmp r0, r1\n"                             \
     "bne.w 1b\n"                               \
-    "b.w 2f\n"                                 \
-    "0:\n"                                     \
-    TWO TWO TWO TWO                            \
-    "ldr r3, [sp]\n"                           \
-    "cmp r0, r3\n"                             \
-    "bne.w 0b\n"                               \
-    "2:\n"                                     \
-    "ldrd r3, r12, [sp, #4]\n"                 \
-    "subs r3, #1\n"                            \
-    "beq 4f\n"                                 \
-    "str r3, [sp, #4]\n"                       \
-    "add r0, r12\n"                            \
-    "ldrd r3, r12, [sp, #12]\n"                \
-    "cmp r0, r3\n"                             \
-    "it hs\n"                                  \
-    "subhs.w r0, r0, r12\n"                    \
-    "ldr r3, [sp, #28]\n"                      \
-    "add r2, r3\n"                             \
-    "3:\n"                                     \
-    "ldrd r3, r12, [sp, #20]\n"                \
-    "adds r1, r0, r3\n"                        \
-    "add r12, r0\n"                            \
-    "str.w r12, [sp]\n"                        \
-    "ldr r3, [sp, #32]\n"                      \
-    "bx r3\n"                                  \
-    "4:\n"                                     \
-    "ldrd r0, r3, [sp, #36]\n"                 \
-    "add r2, r0\n"                             \
-    FINISH("12", "r4", "r8") FINISH("9", "r5", "r9") FINISH("6", "r6", "r10") FINISH("3", "r7", "r11") \
-    "ldrd r0, r1, [sp, #56]\n"                 \
-    STORE("r8", "r9", "r10", "r11", "r1")      \
-    STORE("r4", "r5", "r6", "r7", "r0")        \
-    "strd r0, r1, [sp, #56]\n"                 \
-    "adds r3, r2, #4\n"                        \
-    "adds r2, #20\n"                           \
-    "ldr r0, [sp, #52]\n"                      \
+    "sub.w r4, r4, r6, lsl #16\n"              \
+    "sub.w r5, r5, r7, lsl #16\n"              \
+    "ldr r3, [sp, #12]\n"                      \
+    FINISH("1", "9", "r4", "r6") FINISH("5", "10", "r5", "r7") \
+    "adds r2, #13\n"                           \
+    "ldrd r0, r1, [sp, #24]\n"                 \
+    "strb r6, [r1], #1\n"                      \
+    "strb r7, [r1], #1\n"                      \
+    "strb r4, [r0], #1\n"                      \
+    "strb r5, [r0], #1\n"                      \
+    "strd r0, r1, [sp, #24]\n"                 \
+    "ldr r0, [sp, #32]\n"                      \
     "subs r0, #1\n"                            \
-    "str r0, [sp, #52]\n"                      \
-    "bne.w 5b\n"                               \
-    "add sp, #64\n"                            \
+    "str r0, [sp, #32]\n"                      \
+    "bne.w 2b\n"                               \
+    "add sp, #36\n"                            \
     "pop {r4-r11}\n"
 
-static void finish_groups(const windows *at)
+static void finish_groups(const tile *at)
 {
-    register const windows *given __asm__("r0") = at;
+    register const tile *given __asm__("r0") = at;
     __asm__ volatile(".syntax unified\n" GROUPS : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory");
-    const int32_t low = at->low + at->zero, high = at->high + at->zero;
-    if (low > -128 || high < 127) {
-        for (int32_t k = 0; k < FILTERS * at->groups; ++k) {
-            at->other[k] = (int8_t)tw_clamp(at->other[k], low, high);
-            at->to[k] = (int8_t)tw_clamp(at->to[k], low, high);
-        }
-    }
 }
 
 #else
 
-#define ENTRY(two, run) (two) /* whether there are two windows */
-
-/* An empty asm statement that uses the sums or pointers: compilers then move no load across it and keep each pointer in a
- * register of its own. Without it GCC and Clang spill some of them to the stack. It emits no instruction. */
-#if defined(__riscv) && defined(__GNUC__)
-#define KEPT(k) "+r"(k##0), "+r"(k##1), "+r"(k##2), "+r"(k##3)
-#define ORDERED(...) __asm__ volatile("" : __VA_ARGS__ : : "memory")
-#else
-#define ORDERED(...)
-#endif
-
-/* Adds the product of input i and filter k's weight to one sum or two, modulo 2^32. TWO and ONE do so for four filters. */
-#define PRODUCT(k, i, OTHER)                      \
-    do {                                          \
-        const int32_t weight = w[WEIGHTS(i) + k]; \
-        a##k += (uint32_t)(weight * value);       \
-        OTHER                                     \
+/* Adds two inputs times the weights of filter k. STEP does so for both filters. */
+#define PRODUCTS(k)                                                             \
+    do {                                                                        \
+        const int32_t weight = w[2 * (k)], next = w[2 * (k) + 1];               \
+        const uint32_t sum = HALF + x[0] * (uint32_t)weight + x[1] * (uint32_t)next; \
+        sum_##k += sum;                                                         \
+        other_##k += (uint32_t)((int32_t)sum >> 16);                            \
     } while (0)
-#define OTHER(k) b##k += (uint32_t)(weight * other);
-#define TWO(i)                                  \
-    do {                                        \
-        ORDERED(KEPT(a), KEPT(b));              \
-        const int32_t value = a[i], other = b[i]; \
-        PRODUCT(0, i, OTHER(0));                \
-        PRODUCT(1, i, OTHER(1));                \
-        PRODUCT(2, i, OTHER(2));                \
-        PRODUCT(3, i, OTHER(3));                \
+#define STEP          \
+    do {              \
+        PRODUCTS(0);  \
+        PRODUCTS(1);  \
+        x += 2;       \
+        w += 4;       \
     } while (0)
-#define ONE(i)                     \
-    do {                           \
-        ORDERED(KEPT(a));          \
-        const int32_t value = a[i]; \
-        PRODUCT(0, i, );           \
-        PRODUCT(1, i, );           \
-        PRODUCT(2, i, );           \
-        PRODUCT(3, i, );           \
-    } while (0)
+#define RESCALED(sum, k) (int8_t)tw_clamp(tw_rescale_down((int32_t)(sum), rescale[k], less[k]) + zero, -128, 127)
 
-#define RESCALED(sum) (int8_t)(tw_clamp(tw_rescale_down((int32_t)(sum), twice, less), low, high) + zero)
-#define FINISH(k)                                                     \
-    do {                                                              \
-        const uint32_t twice = rescale[k];                            \
-        const int32_t less = ((const int8_t *)(rescale + FILTERS))[k]; \
-        to[k] = RESCALED(a##k);                                       \
-        if (two) {                                                    \
-            other_to[k] = RESCALED(b##k);                             \
-        }                                                             \
-    } while (0)
-
-/* Computes the outputs of groups of filters for one window or two. Not inlined, so that the loops have all registers. */
-TW_NOT_INLINE void finish_groups(const windows *at)
+/* Computes the outputs of groups of filters for both pixels. Not inlined, so that the loop has all registers. */
+TW_NOT_INLINE void finish_groups(const tile *at)
 {
-    const int32_t two = at->entry, zero = at->zero, low = at->low, high = at->high;
-    const uint32_t *sums = at->sums;
-    const int8_t *w = at->weights;
-    int8_t *to = at->to, *other_to = at->other;
-    for (int32_t group = 0; group < at->groups; ++group) {
-        uint32_t a0 = sums[0], a1 = sums[1], a2 = sums[2], a3 = sums[3];
-        uint32_t b0 = a0, b1 = a1, b2 = a2, b3 = a3;
-        const int8_t *a = at->data;
-        for (int32_t row = at->rows; row > 0;) {
-            const int8_t *b = a + at->next;
-            const int8_t *const end = a + at->run, *const fours = a + (at->run & ~3);
-            if (two) {
-                for (; a != fours; a += 4, b += 4, w += WEIGHTS(4)) {
-                    ORDERED("+r"(w), "+r"(a), "+r"(b));
-                    TWO(0);
-                    TWO(1);
-                    TWO(2);
-                    TWO(3);
-                }
-                for (; a != end; ++a, ++b, w += WEIGHTS(1)) {
-                    TWO(0);
-                }
-            } else {
-                for (; a != fours; a += 4, w += WEIGHTS(4)) {
-                    ORDERED("+r"(w), "+r"(a));
-                    ONE(0);
-                    ONE(1);
-                    ONE(2);
-                    ONE(3);
-                }
-                for (; a != end; ++a, w += WEIGHTS(1)) {
-                    ONE(0);
-                }
-            }
-            if (--row > 0) {
-                w += at->skip;
-                a += at->gap;
-                a -= a >= at->limit ? at->ring : 0;
-            }
+    const int32_t zero = at->zero;
+    const uint32_t *stream = at->stream;
+    int8_t *to = at->to, *other = at->other;
+    for (int32_t left = at->groups; left > 0; --left) {
+        uint32_t other_0 = stream[0], other_1 = stream[1];
+        uint32_t sum_0 = other_0 + (other_0 << 16) - at->surplus, sum_1 = other_1 + (other_1 << 16) - at->surplus;
+        const int8_t *w = (const int8_t *)(stream + FILTERS);
+        const uint32_t *x = at->inputs;
+        if ((at->end - x) & 2) {
+            STEP;
         }
-        const uint32_t *const rescale = (const uint32_t *)(const void *)(w + at->tail);
-        FINISH(0);
-        FINISH(1);
-        FINISH(2);
-        FINISH(3);
-        sums = rescale + FILTERS + 1;
-        w = (const int8_t *)(sums + FILTERS);
-        to += FILTERS;
-        other_to += FILTERS;
+        while (x != at->end) {
+            STEP;
+            STEP;
+        }
+        const uint32_t *const rescale = (const uint32_t *)(const void *)w;
+        const int8_t *const less = (const int8_t *)(rescale + FILTERS);
+        *other++ = RESCALED(other_0, 0);
+        *other++ = RESCALED(other_1, 1);
+        *to++ = RESCALED(sum_0 - (other_0 << 16), 0);
+        *to++ = RESCALED(sum_1 - (other_1 << 16), 1);
+        stream = rescale + FILTERS + 1;
     }
 }
 
 #endif
 
-/* Adds the weights of `count` inputs outside of the map to the sums of four filters. Returns the weights after them and after
- * those of `inside` inputs. */
-static const int8_t *add_weights(const int8_t *weights, int32_t count, int32_t inside, int32_t *sums)
+/* Computes the outputs of two pixels, or of one if `second` equals `first`. */
+static void multiply(const tw_conv_scalar *p, tile *at, int8_t *first, int8_t *second)
 {
-    for (const int8_t *const end = weights + WEIGHTS(count); weights != end; weights += FILTERS) {
-        sums[0] += weights[0];
-        sums[1] += weights[1];
-        sums[2] += weights[2];
-        sums[3] += weights[3];
-    }
-    return weights + WEIGHTS(inside);
-}
-
-/* Adds to the initial sums of a group what inputs outside of the map add: the zero point times their weights. */
-static void add_outside(const tw_conv_shape *p, const windows *at, int32_t before, const int8_t *weights, uint32_t *sums)
-{
-    const int32_t row = p->kernel.w * p->in.c;
-    const int8_t *const end = weights + WEIGHTS(p->kernel.h * row);
-    int32_t outside[FILTERS] = {0, 0, 0, 0};
-    if (at->rows) {
-        weights = add_weights(weights, before, at->run, outside);
-    }
-    for (int32_t left = at->rows; left > 1; --left) {
-        weights = add_weights(weights, row - at->run, at->run, outside);
-    }
-    add_weights(weights, (int32_t)(end - weights) / FILTERS, 0, outside);
-    for (int32_t k = 0; k < FILTERS; ++k) {
-        sums[k] += (uint32_t)(p->in_zero * outside[k]);
-    }
-}
-
-/* Computes the outputs of one pixel or two; the window begins with input `before`. */
-static void finish_pixels(const tw_conv_scalar *p, windows *at, int32_t before, int two, int8_t *to)
-{
-    const int32_t units = p->conv.out.c, taps = p->conv.kernel.h * p->conv.kernel.w * p->conv.in.c;
-    const int is_whole = at->rows * at->run == taps;
-    const uint32_t *stream = p->stream;
-    uint32_t sums[FILTERS];
+    const int32_t units = p->conv.out.c, twos = units / FILTERS;
     int8_t spare[2 * FILTERS];
-    for (int32_t left = units, count; left > 0; left -= count, to += count) {
-        const int8_t *const weights = (const int8_t *)(stream + FILTERS);
-        const int is_part = left < FILTERS;
-        count = is_whole && !is_part ? left & ~(FILTERS - 1) : FILTERS;
-        at->groups = count / FILTERS;
-        at->weights = weights + (is_whole ? 0 : WEIGHTS(before));
-        at->sums = stream;
-        if (!is_whole) {
-            for (int32_t k = 0; k < FILTERS; ++k) {
-                sums[k] = stream[k];
-            }
-            add_outside(&p->conv, at, before, weights, sums);
-            at->sums = sums;
-        }
-        at->to = is_part ? spare : to;
-        at->other = !two ? at->to : is_part ? spare + FILTERS : to + units;
+    at->stream = p->stream;
+    at->groups = twos;
+    at->to = first;
+    at->other = second;
+    if (twos > 0) {
         finish_groups(at);
-        for (int32_t k = 0; is_part && k < left; ++k) {
-            to[k] = at->to[k];
-            to[k + (two ? units : 0)] = at->other[k];
+    }
+    if (units % FILTERS) {
+        at->stream += twos * (2 * FILTERS + 1 + (int32_t)(at->end - at->inputs) / 2);
+        at->groups = 1;
+        at->to = spare;
+        at->other = spare + FILTERS;
+        finish_groups(at);
+        second[units - 1] = spare[FILTERS];
+        first[units - 1] = spare[0];
+    }
+    if (p->conv.out_min > -128 || p->conv.out_max < 127) {
+        for (int32_t k = 0; k < units; ++k) {
+            second[k] = (int8_t)tw_clamp(second[k], p->conv.out_min, p->conv.out_max);
+            first[k] = (int8_t)tw_clamp(first[k], p->conv.out_min, p->conv.out_max);
         }
-        stream += at->groups * (taps + 2 * FILTERS + 1);
     }
 }
 
-/* Moves the windows to output column x of a row. Returns the number of its first input in the window. */
-static int32_t move_to(const tw_conv_shape *p, tw_window *window, const int8_t *data, int32_t x, int two, windows *at)
+/* Packs `count` inputs of the first or the second pixel, zero points if `from` is null. */
+static uint32_t *pack(uint32_t *to, const int8_t *from, int32_t zero, int32_t count, int is_second)
 {
-    const int32_t depth = p->in.c, row = p->kernel.w * depth;
-    tw_window_cols(p, window, x);
-    const int32_t before = window->tap * depth;
-    at->rows = window->cols ? window->rows : 0;
-    at->run = window->cols * depth;
-    at->data = data + window->offset;
-    at->gap = window->step - at->run;
-    at->next = two ? p->stride.w * depth : 0;
-    at->skip = WEIGHTS(row - at->run);
-    at->tail = WEIGHTS(p->kernel.h * row - before - (at->rows ? (at->rows - 1) * row + at->run : 0));
-    at->entry = ENTRY(two, at->run);
-    return before;
+    for (uint32_t *const end = to + count; to != end; ++to) {
+        const uint32_t value = (uint32_t)(from ? *from++ : zero);
+        *to = is_second ? *to + (value << 16) : value;
+    }
+    return to;
 }
 
-void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range)
+/* Packs the window of one pixel. */
+static void take(const tw_conv_shape *p, const tw_window *window, const int8_t *data, uint32_t *to, int is_second)
 {
-    const tw_span within = tw_within(&p->conv, range);
-    const int32_t zero = p->conv.out_zero;
-    windows at;
-    at.zero = zero;
-    at.low = p->conv.out_min - zero;
-    at.high = p->conv.out_max - zero;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->conv.out.c);
-        tw_window window = tw_window_of(&p->conv, &in, y, p->conv.in.c);
-        int32_t before = 0;
-        at.limit = (const int8_t *)in.data + window.ring;
-        at.ring = window.ring;
-        for (int32_t x = range.col_begin; x < range.col_end;) {
-            const int two = x >= within.begin && x + 1 < within.end;
-            if (two && x >= within.begin + 2) { /* the pair before was inside, too */
-                at.data += 2 * at.next;
-            } else {
-                before = move_to(&p->conv, &window, (const int8_t *)in.data, x, two, &at);
+    const int32_t depth = p->in.c, row = p->kernel.w * depth, run = window->cols * depth;
+    const int32_t first = window->row_tap / p->kernel.w, before = (window->tap - window->row_tap) * depth;
+    int32_t offset = window->offset;
+    for (int32_t y = 0; y < p->kernel.h; ++y) {
+        if (y < first || y >= first + window->rows || run == 0) {
+            to = pack(to, 0, p->in_zero, row, is_second);
+            continue;
+        }
+        to = pack(to, 0, p->in_zero, before, is_second);
+        to = pack(to, data + offset, 0, run, is_second);
+        to = pack(to, 0, p->in_zero, row - before - run, is_second);
+        offset = tw_down(offset, window->step, window->ring);
+    }
+}
+
+/* Packs the windows of two neighbours in a row, both inside the map's columns; window: the first one's. */
+static void take_both(const tw_conv_shape *p, const tw_window *window, const int8_t *data, uint32_t *to)
+{
+    const int32_t row = p->kernel.w * p->in.c, next = p->stride.w * p->in.c, first = window->row_tap / p->kernel.w;
+    int32_t offset = window->offset;
+    for (int32_t y = 0; y < p->kernel.h; ++y) {
+        uint32_t *const end = to + row;
+        if (y < first || y >= first + window->rows) {
+            while (to != end) {
+                *to++ = (uint32_t)p->in_zero * 0x10001u;
             }
-            finish_pixels(p, &at, before, two, to);
-            x += 1 + two;
-            to += two ? 2 * p->conv.out.c : p->conv.out.c;
+            continue;
         }
+        for (const int8_t *from = data + offset, *other = from + next; to != end; ++to) {
+            *to = (uint32_t)*from++ + ((uint32_t)*other++ << 16);
+        }
+        offset = tw_down(offset, window->step, window->ring);
     }
 }
 
-TW_WHOLE_FORM(tw_conv_2d_s8_scalar, tw_conv_scalar, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)
+void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range, void *scratch)
+{
+    const tw_conv_shape *shape = &p->conv;
+    const tw_span within = tw_within(shape, range);
+    const int32_t taps = shape->kernel.h * shape->kernel.w * shape->in.c, steps = (taps + 1) / 2;
+    const int8_t *const data = (const int8_t *)in.data;
+    uint32_t *const packed = (uint32_t *)scratch;
+    int8_t *waiting = 0; /* outputs of a first pixel without a second */
+    tile at;
+    at.lead = -steps & 3;
+    at.surplus = (uint32_t)steps * HALF;
+    at.zero = shape->out_zero;
+    at.inputs = packed;
+    at.end = packed + 2 * steps;
+    packed[2 * steps - 1] = 0;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, shape->out.c);
+        tw_window window = tw_window_of(shape, &in, y, shape->in.c);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x, to += shape->out.c) {
+            tw_window_cols(shape, &window, x);
+            if (!waiting && x >= within.begin && x + 1 < within.end) {
+                take_both(shape, &window, data, packed);
+                waiting = to;
+                to += shape->out.c;
+                ++x;
+            } else {
+                take(shape, &window, data, packed, waiting != 0);
+                if (!waiting) {
+                    waiting = to;
+                    continue;
+                }
+            }
+            multiply(p, &at, waiting, to);
+            waiting = 0;
+        }
+    }
+    if (waiting) {
+        multiply(p, &at, waiting, waiting);
+    }
+}
+
+TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s8_scalar, tw_conv_scalar, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

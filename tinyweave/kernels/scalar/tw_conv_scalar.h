@@ -2,14 +2,13 @@
  *
  * Layers: conv_2d with one group on RISC-V and Cortex-M3; depthwise_conv_2d with depth multiplier 1 on a Cortex-M3; the same 3x3
  * on RISC-V and Cortex-M, on a Cortex-M4, M7 and M33 only with fewer than 4 channels or with many outliers. int8 weights,
- * dilation 1, no negative multiplier (of kernels with a stream at least 2^30), all shifts negative. No scratch.
- * Weights of the 3x3 kernel: as the portable ones of tw_conv.h. Of the others: one stream, read forward. Per group of four
- * filters, the last filled up with filters of 0:
- *   4 words    the initial sums: bias, less the input's zero point times the sum of the filter's weights
- *   1 word     per input of the window, in the order [row][column][channel]: the weights of the four filters, one byte each
- *   5 words    multipliers, doubled; then per filter a byte, its exponent less 1
- * Cost of tw_conv_2d_s8_scalar, fitted (layer_cycles.json): 3.2 instructions per MAC on RV32IMC, 3.9 cycles on a Cortex-M3.
- * Counted on a Cortex-M3: 14 instructions per 8 MACs of two pixels, 9 per 4 MACs of one, and 112 per group of four filters.
+ * dilation 1, no negative multiplier (in a stream none below 2^30), all shifts negative.
+ * Weights of the 3x3 kernel: as the portable ones of tw_conv.h. Of the others: one stream, read forward. Per group of two
+ * filters, the last filled up with a filter of 0:
+ *   2 words    the initial sums: bias, less the input's zero point times the sum of the filter's weights
+ *   1 word     per two inputs of the window, in the order [row][column][channel], the last filled up with a 0: the weights of
+ *              the first filter, then those of the second
+ *   3 words    multipliers, doubled; then per filter a byte, its exponent less 1
  */
 #ifndef TW_CONV_SCALAR_H
 #define TW_CONV_SCALAR_H
@@ -21,19 +20,20 @@ typedef struct {
     const uint32_t *stream;  /* weights as above */
 } tw_conv_scalar;
 
-/* conv_2d. The windows of two neighbouring pixels are read together if both are inside the map's columns, else one window
- * alone. They are read for each four output channels, then for the remaining ones. */
-void tw_conv_2d_s8_scalar(const tw_conv_scalar *p, const void *in, void *out);
-void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range);
+/* conv_2d. Any two weights that share a word of the stream and a filter have at most 255 in absolute values together. scratch,
+ * aligned to words: 4 bytes per input of a window, of an even number. Both windows are read before either pixel is written. */
+void tw_conv_2d_s8_scalar(const tw_conv_scalar *p, const void *in, void *out, void *scratch);
+void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
 /* depthwise_conv_2d with at least 8 channels on a Cortex-M3: eight channels of a pixel at a time, the last eight of which may
- * overlap those before. Stream as above, but per group of eight channels: 8 words; 2 words per tap of the window; 10 words. Counted: 27 instructions per 8 MACs, 18 per row of the window, and 108 per group. */
+ * overlap those before. No scratch. Stream: per group of eight channels 8 words, the initial sums; 2 words per tap of the
+ * window; 10 words of rescaling. Counted: 27 instructions per 8 MACs, 18 per row of the window, and 108 per group. */
 void tw_depthwise_conv_2d_s8_m3(const tw_conv_scalar *p, const void *in, void *out);
 void tw_depthwise_conv_2d_s8_m3_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range);
 
 #define TW_DEPTHWISE_RUN 24  /* at most so many outputs of a row are summed before they are written */
 
-/* depthwise_conv_2d 3x3, stride.w 1 or 2. Runs of TW_DEPTHWISE_RUN outputs of a row, from the range's first column on, are
+/* depthwise_conv_2d 3x3, stride.w 1 or 2. No scratch. Runs of TW_DEPTHWISE_RUN outputs of a row, from the range's first column on, are
  * computed channel by channel. */
 void tw_depthwise_3x3_s8_scalar(const tw_conv *p, const void *in, void *out);
 void tw_depthwise_3x3_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);

@@ -13,6 +13,7 @@
  *   few    for layers with at most four outputs, whose only group has just as many filters: 2 words per filter, lanes
  *          (k, k + 2) and (k + 1, k + 3) of its weights. If the number of inputs is not a multiple of four, the last quad
  *          ends with the last input, and the weights of the inputs that the quad before holds, too, are 0
+ *   scalar without DSP: a group has four filters, and a quad a word per filter, the bytes of its weights plus 128
  * Missing weights and filters are 0. For long rows, whose sums would overflow an accumulator, a kernel adds up the sums of
  * segments: the stream begins with the quads of a segment, and the initial sums are plain biases.
  *
@@ -56,6 +57,11 @@ void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view
 void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_m7_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
+/* int8 weights, on cores without DSP. scratch, aligned to words: 4 bytes per input, rounded up to quads; a row of inputs is read
+ * before its outputs are written. Weights k and k + 2 of a quad have at most 255 in absolute values together. */
+void tw_fully_connected_s8_scalar(const tw_fully_connected_dsp *p, const void *in, void *out, void *scratch);
+void tw_fully_connected_s8_scalar_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
 /* int8 rows with int4 weights. */
 void tw_fully_connected_s8_w4_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
