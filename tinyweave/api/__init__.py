@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..projects import cascade, check_format, export_files, listening, looking
     from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
-    from .code import CodeOptions, compiled_bytes, emit_c, emulated_core, merge_files, write
+    from .code import CodeOptions, NewWeights, compiled_bytes, emit_c, emulated_core, merge_files, new_weights, write
     from .exports import PackageOptions, package
     from .guarding import guard_models
     from .models import inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         reorder,
         run,
         verify,
+        weights,
     )
 
 __getattr__ = attributes(__name__)

@@ -19,6 +19,7 @@ from ..planning.fuse.row_access import row_bytes
 from . import c
 from .layer import CTYPES
 
+ALIGN = 16  # of the address of a file of weights
 DEFAULT_MEMORY = "sram"  # a plan with only this memory needs no <m>_memory.h
 Q16 = 1 << 16  # the number 1 in the fixed-point format of the _q16 functions
 
@@ -114,7 +115,7 @@ typedef struct {{
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 }} {m}_io;
 
-/* Call this once, before any other function. Returns 0, or -1 if a memory is NULL or not aligned, -2 if it is too small. */
+/* Call this once, before any other function. Returns {errors} */
 int {m}_init(const {m}_memory *memory);
 
 /* Set all state to its initial value, as init does. */
@@ -136,14 +137,20 @@ int {m}_invoke(const {m}_memory *memory, const {m}_io *io);
 """
 
 
-def header(plan: Plan, name: str, origin: Origin) -> str:
-    """Return the text of <m>.h: the API, the sizes of the memories, macros for inputs and outputs, and conversion functions."""
+def header(plan: Plan, name: str, origin: Origin, in_file: int = 0) -> str:
+    """Return the text of <m>.h: the API, the sizes of the memories, macros for inputs and outputs, and conversion functions.
+
+    `in_file` is the number of bytes of the file of weights; 0 if there is none.
+    """
     prefix = name.upper()
     sizes = [f"#define {prefix}_{memory.upper()}_BYTES {size}" for memory, size in plan.arena.items()]
     memories = [
         f"    struct {{ void *data; size_t bytes; }} {memory}; /* at least {prefix}_{memory.upper()}_BYTES */"
         for memory in plan.arena
     ]
+    if in_file:
+        sizes += [f"#define {prefix}_WEIGHTS_BYTES {in_file}", f"#define {prefix}_WEIGHTS_ALIGN {ALIGN} /* of its address */"]
+        memories.append(f"    struct {{ const void *data; size_t bytes; }} weights; /* the file {name}.weights */")
     copied = sum(plan.buffer(copy_name(array)).bytes for array in plan.copies)
     text = HEADER.format(
         P=prefix,
@@ -154,6 +161,7 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         copies=COPIES.format(P=prefix, bytes=copied) if copied else "",
         frames=_frames(origin.frames, prefix) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
+        errors=ERRORS + FILE_ERRORS * bool(in_file),
         conversions=_conversions(plan, name),
     )
     example = ["", "A whole program:", "", *(f"    {line}".rstrip() for line in example_program(plan, name))]
@@ -165,6 +173,10 @@ def _frames(frames: Frames, prefix: str) -> str:
     return FRAMES.format(P=prefix, new_rows=new_rows, **frames._asdict())
 
 
+ERRORS = "0, or -1 if a memory is NULL or not aligned, -2 if it is too small."
+FILE_ERRORS = """
+ * Reads the whole file of weights and returns -3 if it is none, or of another format, -4 if it belongs to other C, -5 if it is
+ * damaged. The file must stay at its address."""
 COPIES = """\
 /* Bytes of constants that init copies from Flash to these memories, where invoke reads them. They must stay there: nothing else
  * may use these memories between two calls of invoke, or init must be called again. */
@@ -391,11 +403,15 @@ def example_program(plan: Plan, name: str) -> list[str]:
     callbacks = _callbacks(name, plan)
     string = ["#include <string.h>", ""] if any("memset" in line for line in (*callbacks, *body)) else []
     head = [*string, f'#include "{name}{"_memory" if in_sections else ""}.h"', ""]
+    members = f".{DEFAULT_MEMORY} = {{{DEFAULT_MEMORY}, sizeof {DEFAULT_MEMORY}}}"
+    if plan.weights_file and not in_sections:
+        head += [f"extern const uint8_t {name}_weights[{prefix}_WEIGHTS_BYTES]; // the file {name}.weights"]
+        members += f", .weights = {{{name}_weights, sizeof {name}_weights}}"
     if not in_sections:
         size = f"{prefix}_{DEFAULT_MEMORY.upper()}_BYTES"
         head += [
             f"static uint8_t {DEFAULT_MEMORY}[{size}] __attribute__((aligned({prefix}_ALIGN)));",
-            f"static const {name}_memory memory = {{.{DEFAULT_MEMORY} = {{{DEFAULT_MEMORY}, sizeof {DEFAULT_MEMORY}}}}};",
+            f"static const {name}_memory memory = {{{members}}};",
             "",
         ]
     return [*head, *callbacks, *program]
@@ -488,6 +504,9 @@ def memory_header(plan: Plan, name: str, origin: Origin) -> str:
         arrays += [f"static uint8_t {name}_{memory}[{mark}_BYTES]"]
         arrays += [f"    {mark}_SECTION __attribute__((aligned({prefix}_ALIGN)));"]
     members = "".join(f"    {{{name}_{memory}, sizeof {name}_{memory}}},\n" for memory in plan.arena)
+    if plan.weights_file:
+        arrays.append(f"extern const uint8_t {name}_weights[{prefix}_WEIGHTS_BYTES]; /* the file {name}.weights */")
+        members += f"    {{{name}_weights, sizeof {name}_weights}},\n"
     guard = f"{prefix}_MEMORY_H"
     lines = [f"#ifndef {guard}", f"#define {guard}", "", f'#include "{name}.h"', "", *macros, "", *arrays, ""]
     lines += [f"static const {name}_memory {name}_memories = {{\n{members}}};", "", "#endif", ""]
