@@ -22,11 +22,11 @@ DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
 @pytest.fixture(scope="module")
 def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with C of two models, with a prefix, as `compile --weights file` writes it."""
+    """Return a folder with C of three models, with a prefix, as `compile --weights file` writes it."""
     folder = tmp_path_factory.mktemp("firmware")
-    (folder / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
+    files = [saved(graph(), folder / f"{graph.__name__}.tflite") for graph in (tiny.chain, tiny.edges)]
     words = ["--device", "stm32f412", "--weights", "file", "--kernel-prefix", "mine"]
-    assert run("compile", DIGITS, folder / "chain.tflite", *words, "-o", folder / "c") == 0
+    assert run("compile", DIGITS, *files, *words, "-o", folder / "c") == 0
     return folder / "c"
 
 
@@ -74,10 +74,13 @@ def test_a_damaged_file_does_not_pass_the_proof(tmp_path: Path) -> None:
 def test_a_network_trained_again_needs_no_other_c(
     firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None
 ) -> None:
-    """The C is that of two models in one folder, with a prefix, and stays as it is."""
+    """The C is that of three models in one folder, with a prefix, and stays as it is; `edges` has float inputs and outputs."""
     before = {path.name: path.read_bytes() for path in firmware.iterdir()}
-    for name, graph in (("digits", tw.load(DIGITS).original), ("chain", tiny.chain())):
-        new = saved(retrained(graph, 3), tmp_path / "new.tflite")
+    for name, graph in (("digits", tw.load(DIGITS).original), ("chain", tiny.chain()), ("edges", tiny.edges())):
+        again = retrained(graph, 3)
+        ends = {"x", "image", "q", "y"}.intersection(graph.tensors)
+        assert all(again.tensors[end].quant != graph.tensors[end].quant for end in ends if graph.tensors[end].quant)
+        new = saved(again, tmp_path / "new.tflite")
         words = ["--plan", firmware / f"{name}_plan.json", "--device", "stm32f412", "--samples", 2]
         assert run("weights", new, *words, "-o", tmp_path / f"{name}.weights") == 0
         printed = capsys.readouterr().out
@@ -107,7 +110,7 @@ def test_the_commands_of_weights_md(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_network_that_needs_other_c_is_refused(firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message names the first difference."""
-    chain, new = tiny.chain(), "but new.tflite needs '#define CHAIN_"
+    chain = tiny.chain()
     tensor = replace(chain.tensors["dw"], name="x")
     renamed = tuple(
         replace(op, inputs=tuple(map(_renamed, op.inputs)), outputs=tuple(map(_renamed, op.outputs))) for op in chain.ops
@@ -115,10 +118,6 @@ def test_a_network_that_needs_other_c_is_refused(firmware: Path, tmp_path: Path,
     wrong = {
         "the plan was made for another graph": replace(chain, ops=chain.ops[:-1], outputs=("logits",)),
         "the place of 'dw', which is no activation": replace(chain, ops=renamed, tensors={**chain.tensors, "x": tensor}),
-        f"'#define CHAIN_INPUT_0_SCALE 0.02f', {new}INPUT_0_SCALE 0.015625f'": with_quant(chain, "image", scale=(0.015625,)),
-        f"'#define CHAIN_INPUT_0_ZERO_POINT (-128)', {new}INPUT_0_ZERO_POINT (-3)'": with_quant(
-            chain, "image", zero_point=(-3,)
-        ),
     }
     for said, graph in wrong.items():
         other = saved(graph, tmp_path / "new.tflite")
@@ -145,6 +144,19 @@ def test_kernels_that_cannot_run_the_new_numbers_are_named(tmp_path: Path, capsy
         capsys, "weights", saved(graph, tmp_path / "x.tflite"), "--plan", tmp_path / "chain_plan.json", "-o", tmp_path / "x"
     )
     assert "the plan does not suit this network: the kernel 'tw_conv_2d_s8" in said and "cannot run conv_2d_0" in said
+
+
+@pytest.mark.emulator
+def test_a_row_source_fixes_the_scale_of_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    words = ["--weights", "file", "--stream-inputs", "--source", "yuyv:16x16", "-o", tmp_path / "c"]
+    assert run("compile", saved(tiny.chain(), tmp_path / "chain.tflite"), *words) == 0
+    capsys.readouterr()
+    how = ["--plan", tmp_path / "c/chain_plan.json", "--samples", 1, "-o", tmp_path / "new.weights"]
+    other = saved(with_quant(tiny.chain(), "image", zero_point=(-120,)), tmp_path / "new.tflite")
+    assert "'chain_source.c' is for inputs of another scale" in bad(capsys, "weights", other, *how)
+    assert not (tmp_path / "new.weights").exists()
+    inside = saved(with_quant(tiny.chain(), "conv", zero_point=(-120,)), tmp_path / "new.tflite")
+    assert run("weights", inside, *how) == 0
 
 
 def test_wrong_folders_are_refused(firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

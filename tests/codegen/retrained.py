@@ -13,16 +13,13 @@ from tinyweave.planning import Plan, from_json, to_json
 
 
 def retrained(graph: Graph, seed: int) -> Graph:
-    """Return the network with permuted constants, and other scales and zero points where no rule of an op forbids it.
-
-    Inputs and outputs keep their scale and zero point, which are in the header.
-    """
+    """Return the network with permuted constants, and other scales and zero points where no rule of an op forbids it."""
     rng, tensors = np.random.default_rng(seed), dict(graph.tensors)
-    kept = {*graph.inputs, *graph.outputs, *(op.outputs[0] for op in graph.init), *(op.inputs[0] for op in graph.init)}
+    kept = {name for op in graph.init for name in (*op.inputs, *op.outputs)}
     for op in graph.ops:
         ends = [*graph.inputs_of(op)[:1], graph.output(op)]
-        if any(t.dtype == "float32" for t in ends) or (op.kind == "quantize" and ends[0].scale == ends[1].scale):
-            kept |= {t.name for t in ends}  # at a float input or output, or between int8 and uint8
+        if op.kind == "quantize" and ends[0].quant and ends[0].scale == ends[1].scale:
+            kept |= {t.name for t in ends}  # between int8 and uint8
     for name, tensor in graph.tensors.items():
         if name in kept or not any(name in op.inputs or name in op.outputs for op in graph.ops):
             continue

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..codegen import Frames, Origin, Source, emit
-from ..codegen.weights_file import without_comments
+from ..codegen.header import END_WORDS
+from ..codegen.weights_file import HEAD_BYTES, without_comments
 from ..devices import Device
 from ..ir import CompileError, shortened
 from ..planning import Plan, Progress
@@ -26,6 +27,7 @@ from .row_sources import row_source_files
 PLAN = "_plan.json"  # behind the model's name: the plan that is written beside C that reads a file of weights
 HASH = "static const uint32_t plan[4]"  # beginning of the line of the C that has its hash
 MAX_SOURCE = 1 << 26  # bytes of a C file
+REBUILD = "the file of weights cannot change this: compile the network, and build the firmware again"
 HINT = "give NAME_plan.json of a folder that 'compile --weights file' or 'deploy --weights file' wrote"
 
 
@@ -132,12 +134,17 @@ def new_weights(
     made = emit_c(replace(model, name=name), plan, device, CodeOptions(kernel_prefix=prefix[1] or "" if prefix else ""))
     for file, text in own.items():
         _check_equal(folder / file, text, made.files[file], model)
+    weights = made.data[f"{name}.weights"]
+    if f"{name}_source.c" in there:  # which has the inputs' scales and zero points
+        inputs = slice(HEAD_BYTES, HEAD_BYTES + 4 * END_WORDS * len(plan.graph.inputs))
+        if read_file(folder / f"{name}.weights", MAX_SOURCE, HINT)[inputs] != weights[inputs]:
+            raise CompileError(f"'{name}_source.c' is for inputs of another scale or zero point", REBUILD)
     cases = proof.samples(model)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as scratch, named(scratch):
         write_below(Path(scratch), {**there, **made.data})
         right = reference_outputs(model, cases, progress)
         done = verify(plan, Path(scratch), name, cases, cores=[core], outside=model.outside, right=right, progress=progress)
-    return NewWeights(model, plan, made.data[f"{name}.weights"], done)
+    return NewWeights(model, plan, weights, done)
 
 
 def _check_equal(path: Path, there: str, needed: str, model: Model) -> None:
@@ -153,7 +160,7 @@ def _check_equal(path: Path, there: str, needed: str, model: Model) -> None:
     more = f" ({len(changes) - 1} differences in all)" if len(changes) > 1 else ""
     raise CompileError(
         f"'{path}' has {_quoted(old[a:b])}, but {model.path.name} needs {_quoted(new[i:j])}{more}",
-        "the file of weights cannot change this: compile the network, and build the firmware again",
+        REBUILD,
     )
 
 

@@ -23,7 +23,7 @@ from ..planning.picture import memory_picture
 from ..support.c_names import identifier
 from . import c, weights_file
 from .emitters import EMITTERS
-from .header import Origin, banner, has_memory_header, header, memory_header, type_text
+from .header import Origin, banner, end_words, has_memory_header, header, memory_header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
 from .names import check_memories, with_prefix
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
@@ -62,7 +62,7 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
-    at, constants, data = _addresses(plan), Constants(in_file=plan.weights_file), dict[str, bytes]()
+    at, constants, data = _addresses(plan), _no_constants(plan), dict[str, bytes]()
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant], _others(plan))
     body = _body(plan, name, origin, codes, at=at, constants=constants, reset=reset)
@@ -102,9 +102,17 @@ def _read_by_kernels(constants: Constants) -> list[Constant]:
     ]
 
 
+def _no_constants(plan: Plan) -> Constants:
+    """Return the arrays of constants before those of layers; a file of weights begins with the words of inputs and outputs."""
+    constants = Constants(in_file=plan.weights_file)
+    if plan.weights_file:
+        constants.add("ends", end_words(plan), "uint32_t")
+    return constants
+
+
 def _constants(plan: Plan) -> Constants:
     """Return the arrays that `emit` would write to <m>_weights.h."""
-    at, constants = _addresses(plan), Constants(in_file=plan.weights_file)
+    at, constants = _addresses(plan), _no_constants(plan)
     _codes(plan, at, constants)
     _reset_lines(plan, at, constants)
     for which in ("input", "output"):

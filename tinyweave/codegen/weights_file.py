@@ -1,7 +1,8 @@
 """The file <m>.weights: all constants of a model outside of its C, so that they can be replaced without building the C again.
 
 Little-endian: the words MAGIC, FORMAT, bytes of the file, CRC-32 of the bytes from 16 on; the hash of the C; the SHA-256 of the
-bytes from HEAD_BYTES on; then the arrays. The kernel tw_weights.c checks all but the SHA-256, which is for an updater.
+bytes from HEAD_BYTES on; then the arrays, first that of inputs and outputs (`end_words`). The kernel tw_weights.c checks it,
+without the SHA-256, which is for an updater.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import struct
 import zlib
 from collections.abc import Iterable
 
+from .header import HEAD_WORDS
 from .layer import Constants
 
-MAGIC, FORMAT, HEAD_BYTES = b"TWWF", 1, 64
+MAGIC, FORMAT, HEAD_BYTES = b"TWWF", 1, 4 * HEAD_WORDS
 PLAN_WORDS = "PLAN_WORDS"  # in C whose hash is not known yet
 
 
