@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases import tiny
 from cli.running import bad, run
@@ -98,6 +99,26 @@ def test_a_network_trained_again_needs_no_other_c(
 
 
 @pytest.mark.emulator
+def test_a_channel_that_is_constant_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    """The network that was trained again may need it. The plan may be from a file."""
+    graph = tiny.chain()
+    filters, bias = (graph.tensors[name] for name in ("conv.weights", "conv.bias"))
+    dead = {t.name: replace(t, data=np.array(t.data)) for t in (filters, bias)}
+    for tensor in dead.values():
+        tensor.data[1] = 0
+    path = saved(replace(graph, tensors=graph.tensors | dead), tmp_path / "chain.tflite")
+    assert tw.load(path).graph.tensors["conv"].shape[3] == 3, "without a file the channel is removed"
+    assert run("plan", path, "--weights", "file", "-o", tmp_path / "plan.json") == 0
+    assert run("compile", path, "--plan", tmp_path / "plan.json", "-o", tmp_path / "c") == 0
+    new = saved(graph, tmp_path / "new.tflite")
+    words = ["--plan", tmp_path / "c/chain_plan.json", "--samples", 1, "-o", tmp_path / "new.weights"]
+    assert run("weights", new, *words) == 0 and (tmp_path / "new.weights").exists()
+    for verb in ("verify", "profile"):
+        assert run(verb, path, "--weights", "file") == 0
+    capsys.readouterr()
+
+
+@pytest.mark.emulator
 def test_the_commands_of_weights_md(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulator: None) -> None:
     page = next(page for page in PAGES if page.name == "WEIGHTS.md")
     by_us = [block for block in blocks(page) if block.mark[0] == "run by"]
@@ -157,6 +178,21 @@ def test_a_row_source_fixes_the_scale_of_the_input(tmp_path: Path, capsys: pytes
     assert not (tmp_path / "new.weights").exists()
     inside = saved(with_quant(tiny.chain(), "conv", zero_point=(-120,)), tmp_path / "new.tflite")
     assert run("weights", inside, *how) == 0
+
+
+@pytest.mark.emulator
+def test_no_file_is_written_if_the_built_c_computes_other_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    """The kernels of the folder are built, not those of this tinyweave."""
+    chain = saved(tiny.chain(), tmp_path / "chain.tflite")
+    assert run("compile", chain, "--weights", "file", "-o", tmp_path / "c") == 0
+    capsys.readouterr()
+    kernel = next((tmp_path / "c").glob("tw_softmax_s8*.c"))
+    kernel.write_text(kernel.read_text().replace("{ tw_softmax_pixel", "{ *to = 0; if (from[0] < 0) tw_softmax_pixel"))
+    words = ["--plan", tmp_path / "c/chain_plan.json", "--samples", 1, "-o", tmp_path / "new.weights"]
+    assert run("weights", chain, *words) == 1
+    assert "DIFFERS" in capsys.readouterr().out and not (tmp_path / "new.weights").exists()
 
 
 def test_wrong_folders_are_refused(firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,8 @@ from kernels.traces import apart
 
 from tinyweave import ops
 from tinyweave.codegen import Source
-from tinyweave.ir import CompileError
+from tinyweave.codegen.weights_file import without_comments
+from tinyweave.ir import CompileError, Tensor
 from tinyweave.kernels.table import VARIANTS
 from tinyweave.planning import Plan, Request, check, plan
 from tinyweave.simulate import compare, emulated, host, target
@@ -89,6 +90,48 @@ def test_a_network_trained_again_needs_only_another_file(name: str, tmp_path: Pa
     samples = compare.samples(graph, 6, 2)
     assert compare.verify(new, tmp_path, graph.name, samples, cores=[]).ok
     assert not compare.verify(old, tmp_path, graph.name, samples, cores=[]).ok, "the file of the new network was read"
+
+
+def test_the_initial_state_is_in_the_file(tmp_path: Path) -> None:
+    """Its zero point may change; one byte that fills the state is in the file, too."""
+    old, graph = in_file(PLANS["state"]()), NETWORKS["stream"]()
+    tensors = {name: _moved(tensor) for name, tensor in graph.tensors.items()}
+    new = plan_again(old, replace(graph, tensors=tensors))
+    assert new is not None
+    here, there = source_of(old.graph, old), source_of(new.graph, new)
+    assert same_code(here.files, there.files) and here.data != there.data
+    emitted(old, tmp_path)
+    (tmp_path / "stream.weights").write_bytes(there.data["stream.weights"])
+    assert compare.verify(new, tmp_path, "stream", compare.samples(new.graph, 5, 0), cores=[]).ok
+
+
+def _moved(tensor: Tensor) -> Tensor:
+    """Return a tensor whose zero point -128 is -100."""
+    if tensor.quant is None or tensor.quant.zero_point != (-128,):
+        return tensor
+    data = None if tensor.data is None else (tensor.data + 28).astype(np.int8)
+    return replace(tensor, quant=replace(tensor.quant, zero_point=(-100,)), data=data)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", [target.HOST, "cortex-m4"])
+def test_c_that_writes_into_its_file_is_a_fault(core: str, small: Plan, tmp_path: Path, emulator: None) -> None:
+    emitted(small, tmp_path)
+    text = (tmp_path / "chain.c").read_text()
+    defined = "weights = (const uint8_t *)memory->weights.data;\n    uint8_t *const sram"
+    assert text.count(defined) == 1
+    begin, _, end = text.partition(defined)
+    written = defined.replace("uint8_t *const sram", "((uint8_t *)(uintptr_t)weights)[80] ^= 1;\n    uint8_t *const sram")
+    (tmp_path / "chain.c").write_text(begin + written + end)
+    with pytest.raises(Fault, match="wrote into its file of weights" if core == target.HOST else "write to 0x"):
+        target.invoke(target.build(small, tmp_path, "chain", core), _sample(small))
+
+
+def test_the_hash_is_of_header_and_body(source: Source) -> None:
+    head, body = (without_comments(source.files[name]) for name in ("chain.h", "chain.c"))
+    words = struct.unpack("<4I", source.data["chain.weights"][16:32])
+    body = body.replace(", ".join(f"0x{word:08x}" for word in words), "PLAN_WORDS")
+    assert source.data["chain.weights"][16:32] == hashlib.sha256((head + body).encode()).digest()[:16]
 
 
 def test_the_header_of_the_file(source: Source) -> None:

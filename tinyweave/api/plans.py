@@ -389,6 +389,11 @@ def estimate_flash(plan: Plan, device: Device | None = None) -> FlashEstimate:
     return FlashEstimate(constants, constants + lower_bound, constants + upper_bound)
 
 
+def has_weights_file(path: str | Path) -> bool:
+    """Return whether the plan of a file has its constants in a file of weights; False if it is no plan."""
+    return b'"weights_file": true' in read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
+
+
 def read_plan(path: str | Path, model: Model, core: str | None = None, *, retrained: bool = False) -> Plan:
     """Read a plan that `plan.to_json` wrote for this model, or for it before it was `retrained`, and check it.
 

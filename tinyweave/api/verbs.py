@@ -63,6 +63,7 @@ def load(
     name: str | None = None,
     shapes: Shapes | None = None,
     stream_time: int | str | None = None,
+    retrainable: bool = False,
 ) -> Model:
     """Read a model file, or import a PyTorch module, and simplify its graph.
 
@@ -79,6 +80,7 @@ def load(
         shapes: input name -> shape, for inputs with dynamic axes, such as {"images": (1, 3, 160, 160)}; a dynamic batch is 1
             without it. For a module without an example: the shape of each argument of `forward`.
         stream_time: number of new frames per call, as in PlanOptions.
+        retrainable: keep channels that are constant, as the verbs do with the weights "file".
 
     Returns:
         The model, for the other functions of this package.
@@ -90,7 +92,8 @@ def load(
         loaded = api.load_file(model, io, name, layout=layout, shapes=shapes)
     else:
         loaded = api.load_module(model, example, io, name, layout=layout, shapes=shapes)
-    return api.streamed(loaded, stream_time)
+    loaded = api.streamed(loaded, stream_time)
+    return api.for_file(loaded) if retrainable else loaded
 
 
 def plan(
@@ -571,7 +574,7 @@ def weights(
         CompileError: the network has another shape, or needs other C.
     """
     proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
-    done = api.new_weights(model_of(model, DEFAULTS), Path(planned), device_of(device), proof, progress)
+    done = api.new_weights(api.for_file(model_of(model, DEFAULTS)), Path(planned), device_of(device), proof, progress)
     if out is not None and done.verification.ok:
         write_file(Path(out), done.file)
     return done
@@ -618,7 +621,8 @@ def model_of(model: AnyModel, options: PlanOptions) -> Model:
         raise CompileError(
             f"a {type(model).__name__} is not a model", "give the path of a file, or a model of tw.load(module, example)"
         )
-    return api.streamed(model, options.stream_time)
+    model = api.streamed(model, options.stream_time)
+    return api.for_file(model) if options.weights == "file" else model
 
 
 def changed(options: PlanOptions, changes: PlanChanges) -> PlanOptions:
@@ -676,7 +680,10 @@ def _planned(
     loaded = model_of(model, chosen)
     core = target.core if target else None
     if isinstance(planned, (str, Path)):
+        loaded = api.for_file(loaded) if api.has_weights_file(planned) else loaded
         return loaded, target, api.read_plan(planned, loaded, core)
+    if planned is not None and planned.weights_file:
+        loaded = api.for_file(loaded)
     if planned is not None:
         api.check_plan(planned, loaded, core)
         return loaded, target, planned

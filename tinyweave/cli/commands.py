@@ -388,7 +388,7 @@ def weights(
     with steps.progress_bar() as report:
         how: dict[str, Any] = {"inputs": arrays, "samples": samples, "seed": seed}
         done = api.weights(loaded, plan_file, device, out=out, **how, progress=report)
-    record = records.record(loaded, plan=done.plan, verification=done.verification)
+    record = records.record(done.model, plan=done.plan, verification=done.verification)
     record["files"] = [str(out)] if done.verification.ok else []
     steps.show(record, lambda: [text.show_proof], as_json=as_json)
     if done.verification.ok and not as_json:
