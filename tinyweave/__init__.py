@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         reorder,
         run,
         verify,
+        weights,
     )
     from .devices import Device
     from .ir import CompileError
@@ -93,6 +94,7 @@ __all__ = [
     "search",
     "train",
     "verify",
+    "weights",
 ]
 
 

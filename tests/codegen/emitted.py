@@ -14,6 +14,7 @@ from tinyweave.ir import Graph
 from tinyweave.planning import Plan, plan
 from tinyweave.simulate import compare
 from tinyweave.support import toolchain
+from tinyweave.support.files import write_below
 
 
 def source_of(graph: Graph, made: Plan | None = None, name: str = "") -> Source:
@@ -21,8 +22,7 @@ def source_of(graph: Graph, made: Plan | None = None, name: str = "") -> Source:
 
 
 def write(source: Source, folder: Path) -> None:
-    for name, text in source.files.items():
-        (folder / name).write_text(text)
+    write_below(folder, source.all)
 
 
 def emitted(made: Plan, folder: Path, name: str = "") -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from math import prod
@@ -111,6 +112,7 @@ int main(void)
     return 0;
 }
 """
+MEMORY = "static const m_memory memory = {{NULL, 0}, {file, sizeof file}};\n"
 Case = tuple[str, tuple[float, int], str, tuple[float, int], bool]
 CONVERTED: list[Case] = [  # types, scales and zero points of input and output; whether Q16 conversions are emitted
     ("int8", (1 / 256, -128), "uint8", (0.0235, 3), True),
@@ -136,22 +138,29 @@ def reals(scale: float, seed: int) -> np.ndarray:
     return np.concatenate([halves, *beside, wide, np.array(odd, np.float32), random])
 
 
-@pytest.mark.parametrize(("language", "compiler"), [("c", ""), ("cpp", ""), ("c", "zig")])
+@pytest.mark.parametrize(("language", "compiler"), [("c", ""), ("cpp", ""), ("c", "zig"), ("c", "file"), ("cpp", "file")])
 @pytest.mark.parametrize("case", CONVERTED, ids=lambda case: f"{case[0]}-{case[2]}-{case[3][0]:g}")
 def test_conversions_equal_the_reference(
     case: Case, language: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TINYWEAVE_CC", compiler)
+    """With the compiler "file", which is no compiler, scales and zero points are in a file of weights."""
+    in_file = compiler == "file"
+    monkeypatch.setenv("TINYWEAVE_CC", "" if in_file else compiler)
     source, source_quant, target, target_quant, with_q16 = case
     x, y = tensor("x", source, *source_quant), tensor("y", target, *target_quant)
     network = graph("net", [x, y], [Op("quantize_0", "quantize", ("x",), ("y",))], ("x",), ("y",))
-    header = source_of(network, name="m").files["m.h"]
+    made = source_of(network, replace(plan(network), weights_file=in_file), "m")
+    header, text = made.files["m.h"], CONVERT
+    if in_file:
+        text = re.sub(r"(quantize_(?:in|out)put_0(?:_q16)?\()", r"\1&memory, ", text)
+        words = ", ".join(f"{word}u" for word in np.frombuffer(made.data["m.weights"], np.uint32))
+        text = text.replace("int main", f"static const uint32_t file[] = {{{words}}};\n{MEMORY}int main")
     assert ("_q16(" in header) == with_q16
     (tmp_path / "m.h").write_text(header)
     low, high = limits(target)
     macros = f"#define LOW {low}\n#define HIGH {high}\n" + "#define WITH_Q16\n" * with_q16
     macros += f"#define AS(type, value) {'static_cast<type>(value)' if language == 'cpp' else '((type)(value))'}\n"
-    (tmp_path / f"main.{language}").write_text(macros + CONVERT)
+    (tmp_path / f"main.{language}").write_text(macros + text)
     real = np.concatenate([reals(t.scale, seed) for seed, t in enumerate((x, y))])
     ends = np.array([-(2**31), -(2**31) + 1, -65536, -1, 0, 1, 65536, 2**31 - 1])
     halves = np.clip(np.arange(-400, 401) * (x.scale * 65536 / 2), -(2**31), 2**31 - 1).astype(np.int64)
@@ -196,13 +205,20 @@ def example(header: str) -> str:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_program_in_the_header_runs(name: str, tmp_path: Path) -> None:
-    made = PLANS[name]()
-    source = source_of(made.graph, made, "m")
-    write(source, tmp_path)
-    program = example(source.files["m.h"])
-    assert "int main(void)" in program
-    (tmp_path / "main.c").write_text(program)
-    run(tmp_path)
+    """Also with a file of weights, which the program expects as an array."""
+    for in_file in (False, True):
+        made, folder = replace(PLANS[name](), weights_file=in_file), tmp_path / str(in_file)
+        source = source_of(made.graph, made, "m")
+        folder.mkdir()
+        write(source, folder)
+        program = example(source.files["m.h"])
+        assert "int main(void)" in program
+        (folder / "main.c").write_text(program)
+        if in_file:
+            values = ", ".join(map(str, source.data["m.weights"]))
+            head = "#include <stdint.h>\nextern const uint8_t m_weights[];\n"
+            (folder / "array.c").write_text(f"{head}__attribute__((aligned(16))) const uint8_t m_weights[] = {{{values}}};\n")
+        run(folder)
 
 
 @pytest.mark.parametrize("name", ["chain", "two_memories"])

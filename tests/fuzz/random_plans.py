@@ -17,12 +17,13 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from codegen.emitted import emitted
+from codegen.emitted import emitted, source_of
+from codegen.retrained import plan_again, retrained, same_code
 from fuzz.formats import ALL
 from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network, random_order
 
 from tinyweave import ops
-from tinyweave.codegen import constants_of
+from tinyweave.codegen import Source, constants_of
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import kernels_for
 from tinyweave.planning import Buffer, Plan, Request, check, front, with_copies
@@ -36,6 +37,7 @@ from tinyweave.planning.place.place import Rule
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare
 from tinyweave.support import toolchain
+from tinyweave.support.files import write_below
 
 # zig would compile the library of its sanitizer, which it uses by default with -O0
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=undefined")
@@ -62,12 +64,24 @@ BRANCHING["twin"] = (4, twin)
 
 @dataclass(frozen=True)
 class Trial:
-    """A plan of the network of `seed`, with the name of its C. is_exact: whether the last byte of its arena is written."""
+    """A plan of the network of `seed`, with the name of its C.
+
+    is_exact: whether the last byte of its arena is written. again: the plan of the same network, trained again, if the kernels
+    can run it.
+    """
 
     seed: int
     name: str
     plan: Plan
     is_exact: bool = False
+    again: Plan | None = None
+
+    @property
+    def in_again(self) -> Source | None:
+        """Return the C of the network that was trained again, or None if it is not the same C."""
+        made, source = self.again, source_of(self.plan.graph, self.plan, self.name)
+        there = made and source_of(made.graph, made, self.name)
+        return there if there and same_code(source.files, there.files) else None
 
     @property
     def overlaps(self) -> int:
@@ -107,14 +121,23 @@ def trials(seed: int) -> list[Trial]:
     rng, graph = random.Random(seed), network(seed)
     graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
     plans = [random_plan(graph, rng) for _ in range(PLANS)]
-    return [Trial(seed, f"net_{seed}_{number}", with_random_copies(plan, rng)) for number, plan in enumerate(plans)]
+    return [Trial(seed, f"net_{seed}_{number}", with_random_constants(plan, rng)) for number, plan in enumerate(plans)]
 
 
-def with_random_copies(plan: Plan, rng: random.Random) -> Plan:
-    """Return the plan with copies of random constants, or of none."""
+def with_random_constants(plan: Plan, rng: random.Random) -> Plan:
+    """Return the plan with copies of random constants in RAM, with all in a file, or with all in the program."""
     constants = constants_of(plan)
     chosen = rng.sample(constants, rng.choice((0, 0, rng.randint(0, len(constants)))))
-    return check(with_copies(plan, chosen, "sram")) if chosen else plan
+    return check(with_copies(plan, chosen, "sram")) if chosen else replace(plan, weights_file=len(constants) % 2 == 0)
+
+
+def file_trials(seed: int) -> list[Trial]:
+    """Return random plans of the network of this seed with a file of weights, and of the same network, trained again."""
+    graph, rng = network(seed), random.Random(seed)
+    again = retrained(graph, seed)
+    plans = [replace(random_plan(graph, rng), weights_file=True) for _ in range(PLANS)]
+    plans += [replace(point, weights_file=True) for point in front(graph, Request(core=rng.choice(CORES)))[:PLANS]]
+    return [Trial(seed, f"net_{seed}_{number}", plan, again=plan_again(plan, again)) for number, plan in enumerate(plans)]
 
 
 def front_trials(seed: int) -> list[Trial]:
@@ -129,7 +152,7 @@ def front_trials(seed: int) -> list[Trial]:
     except CompileError:  # an input or output cannot be streamed
         points = front(graph, Request(**options))
     chosen = rng.sample(points, min(PLANS, len(points)))
-    named = ((f"net_{seed}_{number}", with_random_copies(plan, rng)) for number, plan in enumerate(chosen))
+    named = ((f"net_{seed}_{number}", with_random_constants(plan, rng)) for number, plan in enumerate(chosen))
     return [Trial(seed, name, plan, is_exact=True) for name, plan in named]
 
 
@@ -237,7 +260,13 @@ def run(
     block = np.empty(fill.shape[1] + 64, np.uint8)
     begin = GUARD + -(block.ctypes.data + GUARD) % 64
     block[begin - GUARD : begin + size + GUARD] = fill[0]
-    memory = (ctypes.c_size_t * 2)(block.ctypes.data + begin, size)  # {data, bytes} of the only memory
+    file = Path(library._name).with_name(f"{trial.name}.weights")
+    weights = np.frombuffer(file.read_bytes() if plan.weights_file else b"", np.uint8)
+    aligned = np.empty(weights.size + 32, np.uint8)
+    home = -aligned.ctypes.data % 16
+    aligned[home : home + weights.size] = weights
+    # {data, bytes} of the only memory, then of the file of weights
+    memory = (ctypes.c_size_t * 4)(block.ctypes.data + begin, size, aligned.ctypes.data + home, weights.size)
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
         found = library[f"{trial.name}_{verb}"]
@@ -301,4 +330,8 @@ def failures(seeds: Sequence[int], make: Callable[[int], list[Trial]] = trials) 
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         library = build(Path(folder), wanted)
         found = [(trial, failure(library, trial)) for trial in wanted]
+        for trial in wanted:
+            if source := trial.in_again:
+                write_below(Path(folder), source.data)
+                found.append((trial, failure(library, replace(trial, plan=trial.again))))
     return wanted, refused + [f"seed {trial.seed}, plan {trial.name}: {text}" for trial, text in found if text]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fuzz.random_plans import CORES, build, failure, failures, front_trials, network, trials
+from fuzz.random_plans import CORES, build, failure, failures, file_trials, front_trials, network, trials
 from fuzz.seeds import parametrize
 
 from tinyweave.kernels.table import VARIANTS, kernels_for
@@ -51,6 +51,14 @@ def test_points_of_a_front_give_the_reference_and_touch_exactly_their_arena(seed
     tried, failed = failures(seeds, front_trials)
     assert not failed, "\n".join(failed)
     assert any(stage.schedule for trial in tried for stage in trial.plan.stages)
+
+
+def test_networks_trained_again_only_need_another_file_of_weights(seeds: range) -> None:
+    """The C of each network also computes the bytes of the network that was trained again, with its file."""
+    tried, failed = failures(seeds, file_trials)
+    assert not failed, "\n".join(failed)
+    swapped = sum(trial.in_again is not None for trial in tried)
+    assert swapped >= 0.7 * len(tried), f"{swapped} of {len(tried)}"
 
 
 def test_maps_without_rows_take_no_bytes_in_a_tile() -> None:

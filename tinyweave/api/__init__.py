@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ..projects import cascade, check_format, export_files, listening, looking
     from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
-    from .code import CodeOptions, compiled_bytes, emit_c, emulated_core, merge_files, write
+    from .code import CodeOptions, NewWeights, compiled_bytes, emit_c, emulated_core, merge_files, new_weights, write
     from .exports import PackageOptions, package
     from .guarding import guard_models
-    from .models import inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
+    from .models import for_file, inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
     from .options import PlanOptions
     from .other_engines import rewrite_for
     from .plans import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         flash_front,
         flash_reads,
         front,
+        has_weights_file,
         latency_excess,
         limits_of,
         make_plan,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         reorder,
         run,
         verify,
+        weights,
     )
 
 __getattr__ = attributes(__name__)

@@ -55,6 +55,8 @@ def package(
         raise CompileError("a package needs a model", "give one or more")
     if options.name is None and len(models) > 1:
         raise CompileError("a package of several models needs a name", "name it with --package")
+    if any(plan.weights_file for plan in plans):
+        raise CompileError("projects have their weights in the program", "leave out --weights file, or use compile")
     name = checked_name(models[0].name if options.name is None else options.name)
     version = checked_version(options.version)
     sources = [

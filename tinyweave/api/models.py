@@ -119,14 +119,21 @@ def read(path: str | Path, name: str | None = None, shapes: Shapes | None = None
     return _model(path, name, tflite.from_tflite(file, path.stem), file)
 
 
-def with_io(model: Model, io: str, layout: str) -> Model:
-    """Return the model with the passes run again for other `io` and `layout` (see `load_file`).
+def with_io(model: Model, io: str, layout: str, *, retrainable: bool | None = None) -> Model:
+    """Return the model with the passes run again for other `io` and `layout` (see `load_file`), or to be `retrainable`.
 
     A model that streams in time keeps its number of new frames per call.
     """
-    graph, tensors = run_passes(model.original, io=io, layout=layout)
-    edged = replace(model, graph=graph, tensors=tensors, io=io, layout=layout, stream=None)
+    about: dict[str, Any] = {"io": io, "layout": layout}
+    about["retrainable"] = model.retrainable if retrainable is None else retrainable
+    graph, tensors = run_passes(model.original, **about)
+    edged = replace(model, graph=graph, tensors=tensors, stream=None, **about)
     return streamed(edged, model.stream.hop) if model.stream else edged
+
+
+def for_file(model: Model) -> Model:
+    """Return the model with all its channels, so that a file of weights also suits this network trained again."""
+    return model if model.retrainable else with_io(model, model.io, model.layout, retrainable=True)
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:

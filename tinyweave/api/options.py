@@ -43,7 +43,8 @@ class PlanOptions:
         latency_ms: time limit of one inference in milliseconds; None is no limit. It needs a device with a known clock and a
             core with a cycle model.
         weights: where constants are while the network runs. `flash`: in Flash. `ram`: in RAM, copied there once by `init`.
-            `auto`: in RAM where that saves the most estimated time within the RAM limit.
+            `auto`: in RAM where that saves the most estimated time within the RAM limit. `file`: in a file beside the C, of
+            which `init` takes the address, so that it can be replaced.
     """
 
     schedule: str = "best"

@@ -34,7 +34,7 @@ DEFAULT_CORE = "cortex-m4"
 # the plan with the least arena, whatever its stack, since no plan is within 0 bytes; its code is small
 SMALLEST = Request(objective="size", limits=Limits(0), core=DEFAULT_CORE)
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
-WEIGHTS = ("flash", "auto", "ram")  # where constants are while the network runs
+WEIGHTS = ("flash", "auto", "ram", "file")  # where constants are while the network runs
 MORE_STACK = 256  # bytes of RAM that copies of constants leave beside the estimated stack
 OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
@@ -133,8 +133,8 @@ def with_weights(plan: Plan, request: Request) -> Plan:
 
     They are in the memory of the device with the most free bytes, of external RAM only if the device has no other.
     """
-    if request.weights == "flash":
-        return plan
+    if request.weights in ("flash", "file"):
+        return replace(plan, weights_file=request.weights == "file")
     limits, constants = request.limits, constants_of(plan)
     memories = limits.memories(plan.arena)
     if memories is None:
@@ -389,8 +389,13 @@ def estimate_flash(plan: Plan, device: Device | None = None) -> FlashEstimate:
     return FlashEstimate(constants, constants + lower_bound, constants + upper_bound)
 
 
-def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
-    """Read a plan that `plan.to_json` wrote for this model, and check it.
+def has_weights_file(path: str | Path) -> bool:
+    """Return whether the plan of a file has its constants in a file of weights; False if it is no plan."""
+    return b'"weights_file": true' in read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
+
+
+def read_plan(path: str | Path, model: Model, core: str | None = None, *, retrained: bool = False) -> Plan:
+    """Read a plan that `plan.to_json` wrote for this model, or for it before it was `retrained`, and check it.
 
     Its `lower_bound` is set to 0, because the value in the file cannot be checked.
 
@@ -399,7 +404,8 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
-        plan = replace(planning.from_json(file.decode("utf-8", "replace"), model.graph), lower_bound=0)
+        plan = planning.from_json(file.decode("utf-8", "replace"), model.graph, retrained=retrained)
+        plan = replace(plan, lower_bound=0)
         check_plan(plan, model, core)
     except CompileError as error:
         raise CompileError(f"{path}: {error}") from error

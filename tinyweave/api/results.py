@@ -44,6 +44,7 @@ class Model:
             read_output, "int8" if those of uint8 were removed, too, else "model".
         layout: "nhwc" if transposes of inputs and outputs were removed, else "model".
         stream: how the network takes its window of frames, a few new frames per call; None if each call takes the whole window.
+        retrainable: whether channels that are constant stay, since a network of the same shape may replace the weights.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Model:
     io: str
     layout: str = "model"
     stream: TimeStream | None = None
+    retrainable: bool = False
 
     def __repr__(self) -> str:
         """Return the name, the number of ops, and the types and shapes of inputs and outputs."""

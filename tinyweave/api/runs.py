@@ -185,7 +185,8 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
     traced = whole
     if by_step:
         # parameters that point to RAM are on the stack, where calls are not recognised by them: such stages are counted whole
-        split = [step for step, stage in enumerate(plan.stages) if stage.schedule and not plan.copied.keys() & {*stage.ops}]
+        whole_ones = range(len(plan.variants)) if plan.weights_file else plan.copied
+        split = [step for step, stage in enumerate(plan.stages) if stage.schedule and not {*whole_ones} & {*stage.ops}]
         layers = {plan.graph.ops[index].name: step for step in split for index in plan.stages[step].ops}
         traced = target.invoke(target.with_trace(built), run.sample, caches=flash_caches(core, device), layers=layers)
     others = foreign(plan.variants, core)
@@ -303,7 +304,7 @@ def _builder(
             (folder / name).unlink()
         made = emit_c(model, planned, device, code)
         write(made, folder)
-        emitted[:] = made.files
+        emitted[:] = made.all
         report(f"building for {compare.place_of(core)}", 0, 1)
         return target.build(planned, folder, model.name, core, outside=model.outside)
 

@@ -17,7 +17,7 @@ import numpy as np
 from .. import api  # its functions are imported when they are first used
 from ..ir import CompileError
 from ..support.command_words import quoted
-from ..support.files import write_below
+from ..support.files import write_below, write_file
 from ..support.manifest import generated_folder
 from ..support.progress import Progress, silent
 from .options import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..importers.shapes import Shapes
     from ..planning import Plan
     from ..simulate.compare import Verification
-    from .code import CodeOptions
+    from .code import CodeOptions, NewWeights
     from .guarding import GuardResult
     from .quantisation import SampleOptions
     from .running import Outputs
@@ -63,6 +63,7 @@ def load(
     name: str | None = None,
     shapes: Shapes | None = None,
     stream_time: int | str | None = None,
+    retrainable: bool = False,
 ) -> Model:
     """Read a model file, or import a PyTorch module, and simplify its graph.
 
@@ -79,6 +80,7 @@ def load(
         shapes: input name -> shape, for inputs with dynamic axes, such as {"images": (1, 3, 160, 160)}; a dynamic batch is 1
             without it. For a module without an example: the shape of each argument of `forward`.
         stream_time: number of new frames per call, as in PlanOptions.
+        retrainable: keep channels that are constant, as the verbs do with the weights "file".
 
     Returns:
         The model, for the other functions of this package.
@@ -90,7 +92,8 @@ def load(
         loaded = api.load_file(model, io, name, layout=layout, shapes=shapes)
     else:
         loaded = api.load_module(model, example, io, name, layout=layout, shapes=shapes)
-    return api.streamed(loaded, stream_time)
+    loaded = api.streamed(loaded, stream_time)
+    return api.for_file(loaded) if retrainable else loaded
 
 
 def plan(
@@ -181,7 +184,8 @@ def compile(
     for model, plan in zip(loaded, plans, strict=True):
         command = command_line("compile", [model.path], typed) if typed else ""
         sources.append(api.emit_c(model, plan, target, replace(code, command=command)))
-    emitted = api.merge_files(sources)
+    emitted: dict[str, str | bytes] = {**api.merge_files(sources)}
+    emitted |= {name: content for source in sources for name, content in source.data.items()}
     command = command_line("compile", [model.path for model in loaded], typed) if typed else ""
     with generated_folder(written_to, command, api.origins(loaded)) as written:
         write_below(written.scratch, emitted)
@@ -542,6 +546,41 @@ def prune(
     return api.prune_model(_read(model, shapes), inputs, options, _read_as(scale, offset, labels), progress=progress)
 
 
+def weights(
+    model: AnyModel,
+    planned: str | Path,
+    device: Device | str | None = None,
+    *,
+    out: str | Path | None = None,
+    inputs: Sequence[Sample] = (),
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    progress: Progress | None = None,
+) -> NewWeights:
+    """Make the file of weights of a network that was trained again, for C that is built already.
+
+    Args:
+        model: the network, of the same names and shapes as the one that was compiled, or the path of its file.
+        planned: path of NAME_plan.json beside the C, which `compile` or `deploy` wrote with the weights "file".
+        device: a device or its name, as for `verify`.
+        out: path of the file of weights; nothing is written there unless every output byte is right. None writes no file.
+        inputs: samples for the comparison, as for `verify`.
+        samples: as for `verify`.
+        seed: as for `verify`.
+
+    Returns:
+        The file's bytes (`.file`), and the comparison of the C's outputs with the network's reference (`.verification`).
+
+    Raises:
+        CompileError: the network has another shape, or needs other C.
+    """
+    proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
+    done = api.new_weights(api.for_file(model_of(model, DEFAULTS)), Path(planned), device_of(device), proof, progress)
+    if out is not None and done.verification.ok:
+        write_file(Path(out), done.file)
+    return done
+
+
 def guard(path: str | Path = CONFIG, *, update: bool = False, progress: Progress | None = None) -> list[GuardResult]:
     """Deploy every model of a tinyweave.toml and compare it with the limits in this file.
 
@@ -583,7 +622,8 @@ def model_of(model: AnyModel, options: PlanOptions) -> Model:
         raise CompileError(
             f"a {type(model).__name__} is not a model", "give the path of a file, or a model of tw.load(module, example)"
         )
-    return api.streamed(model, options.stream_time)
+    model = api.streamed(model, options.stream_time)
+    return api.for_file(model) if options.weights == "file" else model
 
 
 def changed(options: PlanOptions, changes: PlanChanges) -> PlanOptions:
@@ -641,7 +681,10 @@ def _planned(
     loaded = model_of(model, chosen)
     core = target.core if target else None
     if isinstance(planned, (str, Path)):
+        loaded = api.for_file(loaded) if api.has_weights_file(planned) else loaded
         return loaded, target, api.read_plan(planned, loaded, core)
+    if planned is not None and planned.weights_file:
+        loaded = api.for_file(loaded)
     if planned is not None:
         api.check_plan(planned, loaded, core)
         return loaded, target, planned

@@ -55,6 +55,7 @@ from .options import (
     option,
     schedule_options,
     shapes_of,
+    stream_options,
     with_options,
 )
 
@@ -356,6 +357,43 @@ def deploy(
     steps.show(done.record, lambda: [shown, text.show_advice], as_json=as_json)
     steps.report_earlier_files(folder, done.written, as_json=as_json)
     return 0 if done.fits and done.record["verify"]["ok"] else DOES_NOT_FIT
+
+
+@app.command()
+@with_options(io_options, stream_options)
+def weights(
+    model: ModelFile,
+    *,
+    chosen: Options,
+    plan_file: Annotated[Path, option("--plan FILE", "NAME_plan.json of the C, which `--weights file` wrote beside it.")],
+    out: Annotated[Path, option("-o --out FILE", "Path of the new file of weights.")],
+    device: Device = None,
+    inputs: Inputs = None,
+    samples: Samples = SAMPLES,
+    seed: Seed = SEED,
+    as_json: Json = False,
+) -> int:
+    """Make new weights for C that is built already.
+
+    The model is the compiled one, trained again: its names and shapes are the same, its weights and quantisation differ. Runs
+    the C with the new file on this machine and on an emulated core, and compares every output byte. Exits with 2 if the model
+    needs other C.
+
+    Example: tinyweave weights new.tflite --plan firmware/kws/kws_plan.json -o new.weights
+    """
+    about = {key: chosen[key] for key in ("io", "layout", "stream_time")}
+    with steps.errors_name(model):
+        loaded = api.load(model, shapes=shapes_of(chosen["shape"]), **about)
+    arrays = sample_files.read_inputs(inputs, loaded)
+    with steps.progress_bar() as report:
+        how: dict[str, Any] = {"inputs": arrays, "samples": samples, "seed": seed}
+        done = api.weights(loaded, plan_file, device, out=out, **how, progress=report)
+    record = records.record(done.model, plan=done.plan, verification=done.verification)
+    record["files"] = [str(out)] if done.verification.ok else []
+    steps.show(record, lambda: [text.show_proof], as_json=as_json)
+    if done.verification.ok and not as_json:
+        print(f"wrote {out}, {columns.size(len(done.file))}")
+    return 0 if done.verification.ok else DIFFERS
 
 
 @app.command()

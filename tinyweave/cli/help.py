@@ -24,7 +24,7 @@ COMMANDS = "tinyweave.commands"  # entry points: the name of a command, and the 
 GROUPS = {
     "Start here": "deploy inspect docs",
     "Look": "run plan profile verify report compare devices",
-    "Ship": "compile export",
+    "Ship": "compile weights export",
     "Make": "quantize prune reorder",
     "Watch": "guard doctor cache",
 }

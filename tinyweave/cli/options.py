@@ -133,8 +133,9 @@ def schedule_options(
     weights: Annotated[
         str,
         option(
-            "--weights flash|auto|ram",
-            "Read constants from Flash, or copy all of them (ram), or those that save the most time (auto), to RAM at init.",
+            "--weights flash|auto|ram|file",
+            "Read constants from Flash, or copy all of them (ram), or those that save the most time (auto), to RAM at init, or "
+            "read them from a file that can be replaced (file); see `tinyweave docs weights`.",
         ),
     ] = "flash",
 ) -> None:

@@ -67,7 +67,8 @@ def targets_of(paths: Sequence[Path], chosen: Options) -> list[Arguments]:
     about = {key: chosen[key] for key in ("io", "layout", "stream_time", "name") if key in chosen}
     for path in paths:
         with errors_name(path):
-            targets.append(Arguments(api.load(path, shapes=shapes_of(chosen["shape"]), **about), board, options))
+            model = api.load(path, shapes=shapes_of(chosen["shape"]), retrainable=options.weights == "file", **about)
+            targets.append(Arguments(model, board, options))
     return targets
 
 

@@ -91,6 +91,11 @@ def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> s
     return f"static const {ctype} {name}[{len(entries)}] = {{\n" + "\n".join(lines) + "\n};\n"
 
 
+def block(definitions: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return lines of C behind definitions of variables, in a block; `lines` if there are no definitions."""
+    return ["{", *(f"    {line}" for line in [*definitions, *lines]), "}"] if definitions else [*lines]
+
+
 def comment(lines: Sequence[str]) -> str:
     """Return a block comment in printable ASCII, one line per item. No text can end the comment or form a trigraph."""
     plain = (re.sub(r"[^ -~]", "?", " ".join(line.splitlines())) for line in lines)

@@ -10,6 +10,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
@@ -19,6 +21,8 @@ from ..planning.fuse.row_access import row_bytes
 from . import c
 from .layer import CTYPES
 
+ALIGN = 16  # of the address of a file of weights
+HEAD_WORDS, END_WORDS = 16, 4  # of a file of weights: before the arrays, and of an input or output
 DEFAULT_MEMORY = "sram"  # a plan with only this memory needs no <m>_memory.h
 Q16 = 1 << 16  # the number 1 in the fixed-point format of the _q16 functions
 
@@ -114,7 +118,7 @@ typedef struct {{
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 }} {m}_io;
 
-/* Call this once, before any other function. Returns 0, or -1 if a memory is NULL or not aligned, -2 if it is too small. */
+/* Call this once, before any other function. Returns {errors} */
 int {m}_init(const {m}_memory *memory);
 
 /* Set all state to its initial value, as init does. */
@@ -136,14 +140,20 @@ int {m}_invoke(const {m}_memory *memory, const {m}_io *io);
 """
 
 
-def header(plan: Plan, name: str, origin: Origin) -> str:
-    """Return the text of <m>.h: the API, the sizes of the memories, macros for inputs and outputs, and conversion functions."""
+def header(plan: Plan, name: str, origin: Origin, in_file: int = 0) -> str:
+    """Return the text of <m>.h: the API, the sizes of the memories, macros for inputs and outputs, and conversion functions.
+
+    `in_file` is the number of bytes of the file of weights; 0 if there is none.
+    """
     prefix = name.upper()
     sizes = [f"#define {prefix}_{memory.upper()}_BYTES {size}" for memory, size in plan.arena.items()]
     memories = [
         f"    struct {{ void *data; size_t bytes; }} {memory}; /* at least {prefix}_{memory.upper()}_BYTES */"
         for memory in plan.arena
     ]
+    if in_file:
+        sizes += [f"#define {prefix}_WEIGHTS_BYTES {in_file}", f"#define {prefix}_WEIGHTS_ALIGN {ALIGN} /* of its address */"]
+        memories.append(f"    struct {{ const void *data; size_t bytes; }} weights; /* the file {name}.weights */")
     copied = sum(plan.copy_bytes.values())
     text = HEADER.format(
         P=prefix,
@@ -151,9 +161,10 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
-        copies=COPIES.format(P=prefix, bytes=copied) if copied else "",
+        copies=(COPIES.format(P=prefix, bytes=copied) if copied else "") + (WORDS.format(P=prefix) if in_file else ""),
         frames=_frames(origin.frames, prefix) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
+        errors=ERRORS + FILE_ERRORS * bool(in_file),
         conversions=_conversions(plan, name),
     )
     example = ["", "A whole program:", "", *(f"    {line}".rstrip() for line in example_program(plan, name))]
@@ -165,10 +176,23 @@ def _frames(frames: Frames, prefix: str) -> str:
     return FRAMES.format(P=prefix, new_rows=new_rows, **frames._asdict())
 
 
+ERRORS = "0, or -1 if a memory is NULL or not aligned, -2 if it is too small."
+FILE_ERRORS = """
+ * Reads the whole file of weights and returns -3 if it is none, or of another format, -4 if it belongs to other C, -5 if it is
+ * damaged. The file must stay at its address."""
 COPIES = """\
 /* Bytes of constants that init copies from Flash to these memories, where invoke reads them. They must stay there: nothing else
  * may use these memories between two calls of invoke, or init must be called again. */
 #define {P}_COPIED_BYTES {bytes}
+
+"""
+WORDS = """\
+/* Scales and zero points are in the file of weights: their macros take the address of the memories, after init. */
+#ifdef __cplusplus
+#define {P}_WORDS(type, memory) static_cast<const type *>((memory)->weights.data)
+#else
+#define {P}_WORDS(type, memory) ((const type *)(memory)->weights.data)
+#endif
 
 """
 FRAMES = """\
@@ -196,6 +220,25 @@ def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:
         for word, names, by_rows in sides
         for position, name in enumerate(names)
     ]
+
+
+def _word(plan: Plan, end: str) -> int:
+    """Return the index of the first word of an input or output, such as "input 0", in a file of weights; `end_words`."""
+    word, position = end.replace("_", " ").split()
+    return HEAD_WORDS + END_WORDS * (int(position) + (word == "output") * len(plan.graph.inputs))
+
+
+def end_words(plan: Plan) -> np.ndarray:
+    """Return the words of inputs and outputs in a file of weights: scale, zero point, multiplier and shift of each.
+
+    Multiplier and shift are those of the _q16 functions; 0 where there are none.
+    """
+    words = np.zeros((len(_ends(plan)), END_WORDS), np.uint32)
+    for row, (word, _, tensor, _) in zip(words, _ends(plan), strict=True):
+        if has_scale(tensor):
+            row[:1] = np.array([tensor.scale], np.float32).view(np.uint32)
+            row[1:] = np.array([tensor.zero_point, *(_q16(word, tensor) or (0, 0))], np.int32).view(np.uint32)
+    return words
 
 
 def _io_lines(plan: Plan, prefix: str) -> list[str]:
@@ -237,7 +280,11 @@ def _tensor_lines(plan: Plan, macro: str, tensor: Tensor, end: str, by_rows: boo
     ]
     if by_rows:
         lines.append(f"#define {macro}_ROW_BYTES {row_bytes(tensor)}")
-    if has_scale(tensor):
+    if has_scale(tensor) and plan.weights_file:
+        words, at = macro.rsplit("_", 2)[0], _word(plan, end)
+        lines.append(f"#define {macro}_SCALE(memory) ({words}_WORDS(float, memory)[{at}])")
+        lines.append(f"#define {macro}_ZERO_POINT(memory) ({words}_WORDS(int32_t, memory)[{at + 1}])")
+    elif has_scale(tensor):
         lines.append(f"#define {macro}_SCALE {c.float_literal(tensor.scale)}")
         lines.append(f"#define {macro}_ZERO_POINT ({tensor.zero_point})")
     return lines
@@ -291,7 +338,7 @@ def _conversions(plan: Plan, name: str) -> str:
         function
         for word, position, tensor, _ in _ends(plan)
         if converts(tensor)
-        for function in _tensor_conversions(name, f"{word}_{position}", tensor)
+        for function in _tensor_conversions(plan, name, f"{word}_{position}", tensor)
     ]
     if not functions:
         return ""
@@ -309,6 +356,7 @@ def _by_index(plan: Plan, name: str, which: str) -> str:
         pointer = f"{const}{CTYPES[tensor.dtype]} *"
         element, value = f"{which}[first + i]", "values[i]"
         to, function, of = (element, "quantize", value) if which == "input" else (value, "dequantize", element)
+        of = f"memory, {of}" if plan.weights_file else of
         cases += [
             f"case {position}: {{",
             f"    if (first < 0 || count < 0 || first > {name.upper()}_{which.upper()}_{position}_ELEMENTS - count) {{",
@@ -327,7 +375,7 @@ def _by_index(plan: Plan, name: str, which: str) -> str:
     return _function("int", head, "switch (index) {", *cases, "default:", "    return -1;", "}")
 
 
-def _tensor_conversions(name: str, end: str, tensor: Tensor) -> list[str]:
+def _tensor_conversions(plan: Plan, name: str, end: str, tensor: Tensor) -> list[str]:
     """Return the C functions that convert one input from real to quantised numbers, or one output in both directions.
 
     Args:
@@ -337,22 +385,26 @@ def _tensor_conversions(name: str, end: str, tensor: Tensor) -> list[str]:
     """
     prefix, ctype, (low, high) = name.upper(), CTYPES[tensor.dtype], limits(tensor.dtype)
     scale, zero = f"{prefix}_{end.upper()}_SCALE", f"{prefix}_{end.upper()}_ZERO_POINT"
+    pair, also = _q16(end, tensor), ""
+    if plan.weights_file:
+        scale, zero, also, at = f"{scale}(memory)", f"{zero}(memory)", f"const {name}_memory *memory, ", _word(plan, end)
+        pair = pair and (f"{prefix}_WORDS(int32_t, memory)[{at + 2}]", f"{prefix}_WORDS(int32_t, memory)[{at + 3}]")
     quantised = f"{name}_quantize(real, {scale}, {zero}, {low}, {high})"
-    functions = [_function(ctype, f"{name}_quantize_{end}(float real)", f"return {prefix}_AS({ctype}, {quantised});")]
+    functions = [_function(ctype, f"{name}_quantize_{end}({also}float real)", f"return {prefix}_AS({ctype}, {quantised});")]
     if end.startswith("input"):
-        if pair := _rescaling(1 / Q16 / tensor.scale, 1):
+        if pair:
             lines = (
                 f"const int32_t low = {low} - {zero}, high = {high} - {zero};",
                 f"const int32_t steps = {name}_rescale(real, {pair[0]}, {pair[1]});",
                 f"return {prefix}_AS({ctype}, (steps < low ? low : steps > high ? high : steps) + {zero});",
             )
-            functions.append(_function(ctype, f"{name}_quantize_{end}_q16(int32_t real)", *lines))
+            functions.append(_function(ctype, f"{name}_quantize_{end}_q16({also}int32_t real)", *lines))
         return functions
     real = f"{scale} * {prefix}_AS(float, q - {zero})"
-    functions.append(_function("float", f"{name}_dequantize_{end}({ctype} q)", f"return {real};"))
-    if pair := _rescaling(tensor.scale * Q16, (1 << 31) // (high - low + 1)):
+    functions.append(_function("float", f"{name}_dequantize_{end}({also}{ctype} q)", f"return {real};"))
+    if pair:
         real = f"{name}_rescale(q - {zero}, {pair[0]}, {pair[1]})"
-        functions.append(_function("int32_t", f"{name}_dequantize_{end}_q16({ctype} q)", f"return {real};"))
+        functions.append(_function("int32_t", f"{name}_dequantize_{end}_q16({also}{ctype} q)", f"return {real};"))
     return functions
 
 
@@ -361,8 +413,11 @@ def _function(result: str, head: str, *lines: str) -> str:
     return "\n".join([f"static inline {result} {head}", "{", *(f"    {line}" for line in lines), "}"])
 
 
-def _rescaling(factor: float, limit: int) -> tuple[int, int] | None:
-    """Return (multiplier, shift) of a factor, as fixed point; None if it is `limit` or more: products could exceed 32 bits."""
+def _q16(end: str, tensor: Tensor) -> tuple[int | str, int | str] | None:
+    """Return (multiplier, shift) from Q16 to the steps of an input, or from those of an output; None beyond 32 bits."""
+    low, high = limits(tensor.dtype)
+    is_input = end.startswith("input")
+    factor, limit = (1 / Q16 / tensor.scale, 1) if is_input else (tensor.scale * Q16, (1 << 31) // (high - low + 1))
     return quantize_multiplier(factor) if factor < limit else None
 
 
@@ -391,11 +446,15 @@ def example_program(plan: Plan, name: str) -> list[str]:
     callbacks = _callbacks(name, plan)
     string = ["#include <string.h>", ""] if any("memset" in line for line in (*callbacks, *body)) else []
     head = [*string, f'#include "{name}{"_memory" if in_sections else ""}.h"', ""]
+    members = f".{DEFAULT_MEMORY} = {{{DEFAULT_MEMORY}, sizeof {DEFAULT_MEMORY}}}"
+    if plan.weights_file and not in_sections:
+        head += [f"extern const uint8_t {name}_weights[{prefix}_WEIGHTS_BYTES]; // the file {name}.weights"]
+        members += f", .weights = {{{name}_weights, sizeof {name}_weights}}"
     if not in_sections:
         size = f"{prefix}_{DEFAULT_MEMORY.upper()}_BYTES"
         head += [
             f"static uint8_t {DEFAULT_MEMORY}[{size}] __attribute__((aligned({prefix}_ALIGN)));",
-            f"static const {name}_memory memory = {{.{DEFAULT_MEMORY} = {{{DEFAULT_MEMORY}, sizeof {DEFAULT_MEMORY}}}}};",
+            f"static const {name}_memory memory = {{{members}}};",
             "",
         ]
     return [*head, *callbacks, *program]
@@ -488,6 +547,9 @@ def memory_header(plan: Plan, name: str, origin: Origin) -> str:
         arrays += [f"static uint8_t {name}_{memory}[{mark}_BYTES]"]
         arrays += [f"    {mark}_SECTION __attribute__((aligned({prefix}_ALIGN)));"]
     members = "".join(f"    {{{name}_{memory}, sizeof {name}_{memory}}},\n" for memory in plan.arena)
+    if plan.weights_file:
+        arrays.append(f"extern const uint8_t {name}_weights[{prefix}_WEIGHTS_BYTES]; /* the file {name}.weights */")
+        members += f"    {{{name}_weights, sizeof {name}_weights}},\n"
     guard = f"{prefix}_MEMORY_H"
     lines = [f"#ifndef {guard}", f"#define {guard}", "", f'#include "{name}.h"', "", *macros, "", *arrays, ""]
     lines += [f"static const {name}_memory {name}_memories = {{\n{members}}};", "", "#endif", ""]

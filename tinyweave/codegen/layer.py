@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from . import c
 
 CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 CTYPES |= {"float32": "float", "bool": "uint8_t", "int4": "uint8_t"}  # two int4 per byte
+# members of parameter structs that change if the network is trained again: they are read from a file of weights
+QUANTISATION = re.compile(r"(\w+_)?(zero|min|max|multiplier|shift|left|factor|constant|sign|power|positive|value|least)")
+NUMBERS = {"int32_t": "numbers", "float": "reals"}  # C type -> name of a layer's array of such members
 
 
 def stored(tensor: Tensor) -> np.ndarray:
@@ -34,16 +39,22 @@ class Constants:
     arrays: dict[tuple[str, bytes], tuple[str, np.ndarray, str]] = field(default_factory=dict)
     # C name -> the ops whose kernels read the array; "" stands for functions besides `invoke`
     readers: dict[str, dict[str, None]] = field(default_factory=dict)
+    in_file: bool = False  # whether the arrays are in <m>.weights, where each name has an array of its own
 
     def add(self, name: str, values: np.ndarray, ctype: str, layout: str = "", *, op: str = "") -> str:
         """Add an array that an op reads and return its C name: `name`, or the name of an equal array that was added before."""
         values = values if values.size else np.zeros(1)  # C has no empty arrays
         # converted to the C type, so that equal bytes mean equal arrays
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))
-        key = (ctype, values.tobytes())
-        name = self.arrays.setdefault(key, (name, values, layout))[0]
+        key = (ctype, name.encode() if self.in_file else values.tobytes())
+        name, same, _ = self.arrays.setdefault(key, (name, values, layout))
+        assert same.tobytes() == values.tobytes(), f"two arrays are called {name}"
         self.readers.setdefault(name, {})[op] = None
         return name
+
+    def address(self, name: str, ctype: str) -> str:
+        """Return the C expression of the address of an array, by its C name."""
+        return f"(const {ctype} *)(const void *)(weights + AT_{name.upper()})" if self.in_file else name
 
     @property
     def texts(self) -> list[str]:
@@ -53,7 +64,7 @@ class Constants:
     @property
     def bytes(self) -> int:
         """Return the bytes of all arrays."""
-        return sum(len(content) for _, content in self.arrays)
+        return sum(values.nbytes for _, values, _ in self.arrays.values())
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,9 @@ class Layer:
     def _array(self, suffix: str, values: np.ndarray, ctype: str, layout: str = "") -> str:
         """Add a constant array and return the C expression of its address: its name in Flash, or its copy in RAM."""
         name = self.constants.add(f"{self.name}_{suffix}", values, ctype, layout, op=self.name)
-        return f"(const {ctype} *)(const void *)({self.at[copy_name(name)]})" if name in self.plan.copies else name
+        if name in self.plan.copies:
+            return f"(const {ctype} *)(const void *)({self.at[copy_name(name)]})"
+        return self.constants.address(name, ctype)
 
     def address(self, tensor: Tensor) -> str:
         """Return the C expression of a tensor's address. The array of a constant is added to `constants`."""
@@ -150,8 +163,31 @@ class Layer:
         return (self.at[self.plan.scratch_of(self.graph.ops.index(self.op))],)
 
     def struct(self, *members: Mapping[str, object]) -> str:
-        """Return the definition of the kernel's parameter struct; each argument becomes one line of initialisers."""
-        return c.struct(f"static const {self.row.params}", self.name, members)
+        """Return the definition of the kernel's parameter struct; each argument becomes one line of initialisers.
+
+        With a file of weights, numbers that depend on the quantisation are read from arrays of this file.
+        """
+        arrays = dict[str, list[object]]()
+        if self.constants.in_file:
+            members = tuple(self._read(line, arrays, "") for line in members)
+        defined = ""
+        for ctype, values in arrays.items():
+            address = self.table(NUMBERS[ctype], np.array(values, ctype.removesuffix("_t")), ctype)
+            defined += f"const {ctype} *const {self.name}_{NUMBERS[ctype]} = {address};\n"
+        return defined + c.struct(f"static const {self.row.params}", self.name, members)
+
+    def _read(self, item: Any, arrays: dict[str, list[object]], key: str) -> Any:
+        """Return a struct's member `key`, its numbers replaced by elements of `arrays` (C type -> numbers)."""
+        if isinstance(item, Mapping):
+            return {name: self._read(entry, arrays, name) for name, entry in item.items()}
+        if isinstance(item, Sequence) and not isinstance(item, str):
+            return [self._read(entry, arrays, key) for entry in item]
+        is_float = isinstance(item, (float, np.floating))
+        if isinstance(item, str) or not (is_float or QUANTISATION.fullmatch(key)):
+            return item
+        array = arrays.setdefault(ctype := "float" if is_float else "int32_t", [])
+        array.append(item)
+        return f"{self.name}_{NUMBERS[ctype]}[{len(array) - 1}]"
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -1,14 +1,14 @@
 """A plan as C: the files of a model <m> and the kernels that it calls.
 
 The same plan always gives the same text. <m>.h is the API, <m>.c has the memory plan and one call per layer, <m>_weights.h has
-the constants.
+the constants. If these are in a file of their own, <m>.weights, then <m>_plan.json is the plan with which it can be replaced.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,14 +16,14 @@ from .. import __version__
 from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
-from ..planning import Constant, Plan, copy_name
+from ..planning import Constant, Plan, copy_name, to_json
 from ..planning.explain import why_portable
 from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
 from ..support.c_names import identifier
-from . import c
+from . import c, weights_file
 from .emitters import EMITTERS
-from .header import Origin, banner, has_memory_header, header, memory_header, type_text
+from .header import Origin, banner, end_words, has_memory_header, header, memory_header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
 from .names import check_memories, with_prefix
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
@@ -39,6 +39,12 @@ class Source:
     name: str  # of the model
     own: tuple[str, ...]  # names of the files written for this model, as opposed to kernels
     files: Mapping[str, str]  # file name -> text
+    data: Mapping[str, bytes] = field(default_factory=dict)  # other files: <m>.weights and <m>_plan.json, if there are any
+
+    @property
+    def all(self) -> dict[str, str | bytes]:
+        """Return the contents of all files by name."""
+        return {**self.files, **self.data}
 
 
 def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Source:
@@ -56,21 +62,26 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
-    at, constants = _addresses(plan), Constants()
+    at, constants, data = _addresses(plan), _no_constants(plan), dict[str, bytes]()
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
-    kernels = sources([variant for variant in plan.variants if variant], ["tw_tile.c"] if _has_tiles(plan) else [])
-    files = {
-        f"{name}.h": header(plan, name, origin),
-        f"{name}.c": _body(plan, name, origin, codes, at=at, constants=constants, reset=reset),
-        f"{name}_weights.h": _weights(name, origin, constants),
-    }
+    kernels = sources([variant for variant in plan.variants if variant], _others(plan))
+    body = _body(plan, name, origin, codes, at=at, constants=constants, reset=reset)
+    if plan.weights_file:
+        head = header(plan, name, origin, weights_file.offsets(constants)[""])
+        digest = weights_file.hash_of((head, body))
+        body = body.replace(weights_file.PLAN_WORDS, weights_file.words_of(digest))
+        files = {f"{name}.h": head, f"{name}.c": body}
+        data = {f"{name}.weights": weights_file.content(constants, digest), f"{name}_plan.json": to_json(plan).encode()}
+    else:
+        files = {f"{name}.h": header(plan, name, origin), f"{name}.c": body}
+        files[f"{name}_weights.h"] = _weights(name, origin, constants)
     _check_copies(plan, constants)
     if has_memory_header(plan):
         files[f"{name}_memory.h"] = memory_header(plan, name, origin)
     both = with_prefix(files | {path.name: path.read_text() for path in kernels}, files, kernel_prefix)
     if len(both) < len(files) + len(kernels):
         raise CompileError(f"a file of '{name}' has the name of a kernel's file", "give another --kernel-prefix")
-    return Source(name, tuple(files), both)
+    return Source(name, (*files, *data), both, data)
 
 
 def constant_bytes(plan: Plan) -> int:
@@ -91,9 +102,17 @@ def _read_by_kernels(constants: Constants) -> list[Constant]:
     ]
 
 
+def _no_constants(plan: Plan) -> Constants:
+    """Return the arrays of constants before those of layers; a file of weights begins with the words of inputs and outputs."""
+    constants = Constants(in_file=plan.weights_file)
+    if plan.weights_file:
+        constants.add("ends", end_words(plan), "uint32_t")
+    return constants
+
+
 def _constants(plan: Plan) -> Constants:
     """Return the arrays that `emit` would write to <m>_weights.h."""
-    at, constants = _addresses(plan), Constants()
+    at, constants = _addresses(plan), _no_constants(plan)
     _codes(plan, at, constants)
     _reset_lines(plan, at, constants)
     for which in ("input", "output"):
@@ -130,9 +149,10 @@ def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int,
     return codes
 
 
-def _has_tiles(plan: Plan) -> bool:
-    """Return whether a fused stage computes tiles, which need tw_tile.c."""
-    return any(stage.tiles for stage in plan.stages)
+def _others(plan: Plan) -> list[str]:
+    """Return the C files that the model calls besides kernels: for tiles of fused stages, and to check a file of weights."""
+    has_tiles = any(stage.tiles for stage in plan.stages)
+    return ["tw_tile.c"] * has_tiles + ["tw_weights.c"] * plan.weights_file
 
 
 def _labels(plan: Plan) -> dict[str, str]:
@@ -188,8 +208,11 @@ def _addresses(plan: Plan) -> dict[str, str]:
     return at
 
 
-def _offsets(plan: Plan) -> list[str]:
-    """Return one enumerator per tensor and scratch buffer: C name, offset, and the name in the model as a comment."""
+def _offsets(plan: Plan, in_file: Mapping[str, int]) -> list[str]:
+    """Return one enumerator per tensor, scratch buffer and array of a file: C name, offset, and a comment.
+
+    The comment has a tensor's name in the model. `in_file` is name of an array -> its offset in the file.
+    """
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
@@ -198,6 +221,7 @@ def _offsets(plan: Plan) -> list[str]:
         (f"AT_{name.upper().replace('.', '_')}", plan.offsets[name], "copied by init" if name in copies else "scratch")
         for name in scratch
     ]
+    rows += [(f"AT_{name.upper()}", offset, "in the file of weights") for name, offset in in_file.items() if name]
     width, digits = (max((len(str(row[i])) for row in rows), default=0) for i in (0, 1))
     return [f"{label:<{width}} = {offset:>{digits}}, {c.comment([_short(name)])}" for label, offset, name in rows]
 
@@ -232,21 +256,22 @@ def _body(
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
     used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
-    headers = {variant.header for variant in used if variant.header} | ({"tw_tile.h"} if _has_tiles(plan) else set())
+    headers = {variant.header for variant in used if variant.header} | {f"{name[:-2]}.h" for name in _others(plan)}
     includes = ["tw.h", *sorted(headers - {"tw.h"})] if headers else []
     string = "#include <string.h>\n" if reset or plan.copies else ""
+    access = [_access(plan, name, which, constants) for which in ("input", "output")]
     parts = [
         c.comment([*banner(f"{name}.c", origin), "", *picture]),
-        f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n#include "{name}_weights.h"\n'
+        f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n'
+        + ("" if plan.weights_file else f'#include "{name}_weights.h"\n')
         + "".join(f'#include "{file}"\n' for file in includes),
         *([_version_check(name)] if includes else []),
         TRACE,
         "/* Offset of each tensor from the start of its memory, in bytes, and its name in the model. */\nenum {\n"
-        + "".join(f"    {line}" for line in _offsets(plan))
+        + "".join(f"    {line}" for line in _offsets(plan, weights_file.offsets(constants) if plan.weights_file else {}))
         + "};\n",
     ]
     parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params and not code.in_ram)]
-    access = [_access(plan, name, which, constants) for which in ("input", "output")]
     parts += [_setup(plan, name, reset, at), *access, _invoke(plan, name, codes, at, origin.core)]
     return "\n".join(parts)
 
@@ -288,17 +313,28 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
     for name, value in state.items():
         raw = value.tobytes()
         lines += ["", *c.comment_lines(f"{labels[name]}: '{name}', {type_text(plan.graph.tensors[name])}")]
+        label = f"{labels[name]}_initial"
         if len(set(raw)) <= 1:
-            lines.append(f"memset({at[name]}, {np.frombuffer(raw[:1], np.int8)[0] if raw else 0}, {len(raw)});")
+            byte: object = np.frombuffer(raw[:1], np.int8)[0] if raw else 0
+            if constants.in_file:
+                byte = "*" + constants.address(constants.add(label, np.array([byte]), "int8_t"), "int8_t")
+            lines.append(f"memset({at[name]}, {byte}, {len(raw)});")
             continue
         part, count = _repeated(value)
-        table = constants.add(f"{labels[name]}_initial", part, CTYPES[plan.graph.tensors[name].dtype])
+        ctype = CTYPES[plan.graph.tensors[name].dtype]
+        table = constants.address(constants.add(label, part, ctype), ctype)
         if count == 1:
             lines.append(f"memcpy({at[name]}, {table}, {len(raw)});")
             continue
         lines.append(f"for (int32_t i = 0; i < {count}; ++i) {{")
         lines += [f"    memcpy({at[name]} + {part.nbytes} * i, {table}, {part.nbytes});", "}"]
-    return lines
+    return [*_address_of_weights(lines), *lines]
+
+
+def _address_of_weights(lines: Iterable[str]) -> list[str]:
+    """Return the definition of the address of the file of weights, or [] if the statements of a function do not read it."""
+    reads = any("weights + AT_" in line for line in lines)
+    return ["const uint8_t *const weights = (const uint8_t *)memory->weights.data;"] * reads
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
@@ -320,8 +356,10 @@ def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str]) -> st
     prefix = name.upper()
     body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
     statements = "\n".join(body)
-    wrong = (f"memory->{m}.data == NULL || (uintptr_t)memory->{m}.data % {prefix}_ALIGN != 0" for m in plan.arena)
-    small = (f"memory->{m}.bytes < {prefix}_{m.upper()}_BYTES" for m, size in plan.arena.items() if size)
+    aligns = dict.fromkeys(plan.arena, f"{prefix}_ALIGN")
+    aligns |= {"weights": f"{prefix}_WEIGHTS_ALIGN"} if plan.weights_file else {}
+    wrong = (f"memory->{m}.data == NULL || (uintptr_t)memory->{m}.data % {align} != 0" for m, align in aligns.items())
+    small = (f"memory->{m}.bytes < {prefix}_{m.upper()}_BYTES" for m in aligns if plan.arena.get(m, 1))
     checks = "".join(
         f"    if ({tests}) {{\n        return {error};\n    }}\n"
         for error, tests in ((-1, " ||\n        ".join(wrong)), (-2, " || ".join(small)))
@@ -330,7 +368,7 @@ def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str]) -> st
     homes = {plan.buffer(copy_name(array)).memory for array in plan.copies}
     copies = [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in homes]
     copies += [f"memcpy({at[copy_name(array)]}, {array}, sizeof {array});" for array in plan.copies]
-    checks += "".join(f"    {line}\n" for line in copies)
+    checks += "".join(f"    {line}\n" for line in copies) + (CHECK_OF_WEIGHTS.format(P=prefix) if plan.weights_file else "")
     return f"""\
 int {name}_init(const {name}_memory *memory)
 {{
@@ -342,6 +380,15 @@ void {name}_reset(const {name}_memory *memory)
 {{
 {statements}
 }}
+"""
+
+
+CHECK_OF_WEIGHTS = f"""\
+    static const uint32_t plan[4] = {{{{{weights_file.PLAN_WORDS}}}}}; /* hash of this C, which the file must have */
+    const int error = tw_check_weights(memory->weights.data, {{P}}_WEIGHTS_BYTES, plan);
+    if (error != 0) {{{{
+        return error;
+    }}}}
 """
 
 
@@ -369,13 +416,15 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
         if tensor.data is None:
             places[position] = f"(uint8_t *)memory->{plan.memory(tensor.name)}.data + AT_{labels[tensor.name].upper()}"
         else:
-            places[position] = constants.add(f"{which}_{position}", stored(tensor), CTYPES[tensor.dtype])
+            ctype = CTYPES[tensor.dtype]
+            places[position] = constants.address(constants.add(f"{which}_{position}", stored(tensor), ctype), ctype)
     cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in places.items())
-    unused = "" if any(key in plan.places and key not in by_rows for key in names) else "    (void)memory;\n"
+    declared = "".join(f"    {line}\n" for line in _address_of_weights([cases]))
+    unused = "" if declared or any(key in plan.places and key not in by_rows for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
 {{
-{unused}    switch (index) {{
+{unused}{declared}    switch (index) {{
 {cases}    default:
         return NULL;
     }}
@@ -388,6 +437,7 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], core: st
     blocks = [_stage(plan, step, codes, at, core) for step in range(len(plan.stages))]
     used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
+    lines += [f"    {line}" for line in _address_of_weights(line for block in blocks for line in block)]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in used]
     lines += [] if used else ["    (void)memory; /* every output is an input or a constant */"]
     lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]
@@ -411,12 +461,8 @@ def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str
     in_ram = [line for index in stage.ops if (code := codes[index]) for line in code.in_ram]
     if stage.tiles is None:
         code = codes[stage.ops[0]]
-        return [*c.comment_lines(f"{number} {notes[0]}"), *_block(in_ram, code.call.rstrip().split("\n") if code else [])]
+        return [*c.comment_lines(f"{number} {notes[0]}"), *c.block(in_ram, code.call.rstrip().split("\n") if code else [])]
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
     head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
-    return [*head, *_block(in_ram, stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes))]
-
-
-def _block(params: list[str], lines: list[str]) -> list[str]:
-    """Return lines of C behind definitions of parameters that point to RAM, in a block; `lines` if there are none."""
-    return ["{", *(f"    {line}" for line in [*params, *lines]), "}"] if params else lines
+    lines = stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)
+    return [*head, *c.block([] if plan.weights_file else in_ram, lines)]

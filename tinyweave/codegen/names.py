@@ -12,8 +12,8 @@ from ..support.c_names import KEYWORDS, identifier
 # names of parameters, variables, struct members and called functions in the functions of a model
 OWN = frozenset(
     """
-    memory memories io index i layer tick row col error input output write_input read_output step init reset invoke rescale
-    memcpy memset NULL
+    memory memories weights io index i layer tick row col error input output write_input read_output step init reset invoke
+    rescale memcpy memset NULL
     """.split()
 )
 # sections of linker scripts; each memory has a section of its name

@@ -79,9 +79,9 @@ def stage_lines(
             lines += [f"        {line}" for line in _read_row(plan, maps[node], node)]
             continue
         op = plan.graph.ops[node]
-        body = _call(codes, step, node)
+        body = _call(plan, codes, step, node)
         if node in tiles:
-            calls = [line for index in tiles[node].ops for line in _call(codes, step, index)]
+            calls = [line for index in tiles[node].ops for line in _call(plan, codes, step, index)]
             body = _tile(plan, schedule, tiles[node], at, maps=maps, calls=calls)
         lines.append(f"        if (tw_is_due(&{op.name}_timing, tick, &{maps[op.outputs[0]]})) {{")
         body += _write_rows(plan, op, maps, schedule.timings[node]) if op.outputs[0] in plan.streamed_outputs else []
@@ -90,11 +90,15 @@ def stage_lines(
     return [*lines, "    }", "}"]
 
 
-def _call(codes: Mapping[int, Code | None], step: int, index: int) -> list[str]:
-    """Return the lines that call the kernel of a fused op, and the trace hook after it."""
+def _call(plan: Plan, codes: Mapping[int, Code | None], step: int, index: int) -> list[str]:
+    """Return the lines that call the kernel of a fused op, and the trace hook after it.
+
+    Parameters from a file of weights are defined for each call, so that those of one op at a time are on the stack.
+    """
     code = codes[index]
     assert code is not None
-    return [*code.call.rstrip().split("\n"), f"TW_TRACE({step}, {index});"]
+    call = c.block(code.in_ram if plan.weights_file else [], code.call.rstrip().split("\n"))
+    return [*call, f"TW_TRACE({step}, {index});"]
 
 
 def _tile(

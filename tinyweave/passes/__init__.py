@@ -65,10 +65,14 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run_passes(graph: Graph, *, io: str, layout: str = "model") -> tuple[Graph, TensorMap]:
-    """Run the passes, those that change inputs and outputs by `io` and `layout`; return the graph and its TensorMap."""
+def run_passes(graph: Graph, *, io: str, layout: str = "model", retrainable: bool = False) -> tuple[Graph, TensorMap]:
+    """Run the passes, those that change inputs and outputs by `io` and `layout`; return the graph and its TensorMap.
+
+    If `retrainable`, no channel is removed, since the same network, trained again, may have other constant channels.
+    """
     tensors: TensorMap = {}
     chosen: dict[Pass, bool] = {strip_floats: io == "auto", strip_edges: io == "int8", strip_transposes: layout == "nhwc"}
+    chosen[shrink_channels] = not retrainable
     for rewrite in PASSES:
         if not chosen.get(rewrite, True):
             continue

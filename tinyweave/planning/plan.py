@@ -137,6 +137,7 @@ class Plan:
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
     # array of constants that `init` copies to RAM -> names of the ops whose kernels read it; the others are read from Flash
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    weights_file: bool = False  # whether all constants are in a file beside the C, whose address `init` takes
     objective: str = ""  # that the planner minimised; "" if unknown. Files of plans do not have it
 
     def __repr__(self) -> str:

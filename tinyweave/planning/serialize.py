@@ -20,7 +20,7 @@ from .fuse.rematerialise import with_channels_once
 from .place.relocation_ops import is_move, with_moves
 from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile, copy_name, scratch_name, tiles_name
 
-VERSION = 8
+VERSION = 9
 MAX_ARENA = 1 << 26  # bytes of a memory; the check tracks each of them
 MAX_TICKS = 1 << 20  # of a stage; the check runs each of them
 Value = TypeVar("Value")
@@ -30,7 +30,7 @@ def to_json(plan: Plan) -> str:
     """Return the plan as JSON text, from which `from_json` restores it with the same graph."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
     record |= {"streamed_inputs": list(plan.streamed_inputs), "streamed_outputs": list(plan.streamed_outputs)}
-    record |= {"channels_once": dict(plan.channels_once), "copies": dict(plan.copies)}
+    record |= {"channels_once": dict(plan.channels_once), "copies": dict(plan.copies), "weights_file": plan.weights_file}
     record["stages"] = [_stage_record(stage) for stage in plan.stages]
     record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
@@ -39,12 +39,13 @@ def to_json(plan: Plan) -> str:
     return json.dumps({"version": VERSION, "graph": fingerprint(plan.graph)} | record, indent=1)
 
 
-def from_json(text: str, graph: Graph) -> Plan:
+def from_json(text: str, graph: Graph, *, retrained: bool = False) -> Plan:
     """Return the checked plan of a JSON text. Its `lower_bound` is only the file's claim, which nothing proves.
 
     Args:
         text: the result of `to_json`.
         graph: the network as it was before the planner added relocations and recomputation.
+        retrained: whether the plan may be of a network with other constants and quantisation, but the same names and shapes.
 
     Raises:
         CompileError: the text is no plan, is damaged, or is a plan of another graph.
@@ -55,15 +56,17 @@ def from_json(text: str, graph: Graph) -> Plan:
             raise CompileError(
                 f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
             )
-        return check(_plan(record, graph))
+        return check(_plan(record, graph, retrained=retrained))
     except UnsoundPlanError as error:
+        if retrained:
+            raise CompileError(f"the plan does not suit this network: {error}", "compile it, and build it again") from error
         raise CompileError(f"the plan is damaged: {error}", "plan again") from error
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, StopIteration) as error:
         why = str(error) if isinstance(error, ValueError) else repr(error)
         raise CompileError(f"not a plan: {why[:160]}", "make one with 'tinyweave plan MODEL -o FILE'") from error
 
 
-def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
+def _plan(record: Mapping[str, Any], graph: Graph, *, retrained: bool) -> Plan:
     channels_once = _mapping(_count)(record["channels_once"])
     graph = with_channels_once(graph, channels_once)
     number = {op.name: index for index, op in enumerate(graph.ops)}
@@ -74,7 +77,7 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         if sorted(step for step in steps if isinstance(step, int)) != list(range(len(graph.ops))):
             raise CompileError("the plan is damaged: its steps do not list every op exactly once", "plan again")
         graph = with_moves(graph, steps)[0]
-    if record["graph"] != fingerprint(graph):
+    if record["graph"] != fingerprint(graph) and not retrained:
         raise _other_graph()
     plan = Plan(
         graph=graph,
@@ -90,6 +93,7 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         streamed_outputs=tuple(map(_word, record["streamed_outputs"])),
         channels_once=channels_once,
         copies=_mapping(lambda ops: tuple(map(_word, ops)))(record["copies"]),
+        weights_file=_flag(record["weights_file"]),
     )
     _check_names(plan)
     return plan
@@ -139,9 +143,7 @@ def _stage(record: Mapping[str, Any]) -> Stage:
 
 
 def _tile(record: Mapping[str, Any]) -> Tile:
-    if type(record["cached"]) is not bool:
-        raise ValueError(f"{record['cached']!r} is not true or false")
-    return Tile(tuple(map(_count, record["ops"])), _count(record["cols"]), _count(record["rows"]), record["cached"])
+    return Tile(tuple(map(_count, record["ops"])), _count(record["cols"]), _count(record["rows"]), _flag(record["cached"]))
 
 
 def _schedule(record: Mapping[str, Any]) -> RowSchedule:
@@ -177,6 +179,12 @@ def _mapping(read: Callable[[Any], Value]) -> Callable[[Any], dict[str, Value]]:
         return {name: read(each) for name, each in value.items()}
 
     return mapping
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"{value!r:.40} is not true or false")
+    return value
 
 
 def _word(value: Any) -> str:

@@ -24,6 +24,7 @@ from .cores import CORES
 from .instruction_timing import TIMINGS, BlockCosts, Cycles, FlashWaits, Instruction, block_costs, block_cycles
 from .messages import decode, encode
 from .run import (
+    ALIGN,
     FOLDER,
     WHOLE,
     BasicBlock,
@@ -36,8 +37,8 @@ from .run import (
     StepPart,
     arena_part,
     check_end,
+    filled,
     in_order,
-    layout,
     names_of,
     noise,
     place,
@@ -227,6 +228,7 @@ def invoke(
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     layers: Mapping[str, int] | None = None,
     copied: Collection[str] = (),
+    weights: bytes = b"",
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -243,24 +245,26 @@ def invoke(
         caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
         copied: Arrays that init copies to RAM. All their bytes in Flash change after init: only the copies stay right.
+        weights: The model's file of weights, which is placed behind the program in Flash; empty if it has none.
         limit_instructions: Maximum instructions of one call.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
     linked, core = _read_elf(firmware.path), CORES[firmware.core]
-    regions = layout(memories, PAGE)
+    regions, images = filled(memories, PAGE, fill)
     memory_start, memory_step, stack_start = ADDRESSES[core.emulator]
     if any(region.size > memory_step // 2 for region in regions):
         raise CompileError(f"a memory is larger than the {memory_step // 2} bytes that are emulated", "plan for a real board")
-    images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
     stack = noise(STACK_BYTES, fill, len(regions))
+    flash = linked.flash[1] + bytes(-len(linked.flash[1]) % ALIGN if weights else 0)
     request = {
         "isa": core.isa,
         "cpu": core.cpu,
         # the complementary run makes the same accesses and is ten times as fast without the check
         "aligned": core.aligned and fill % 2 == 0,
         "hook": str(toolchain.library_file(toolchain.host(), FOLDER / "hook.c")),
-        "flash": linked.flash,
+        "flash": (linked.flash[0], flash + weights),
+        "weights": [(linked.flash[0] + len(flash), len(weights))] * bool(weights),
         "ram": linked.ram,
         "code": linked.code,
         "stack": (stack_start, stack),
@@ -289,7 +293,8 @@ def invoke(
     answer = _unicorn(request, limit_s) if core.emulator == "unicorn" else qemu.run(request, limit_s)
     if "stopped" in answer:
         raise Fault(_stopped(firmware, linked, regions, answer))
-    check_end(firmware.model, answer["status"], regions, images, answer["images"])
+    status = (answer["status"] + (1 << 31)) % (1 << 32) - (1 << 31)  # of a register, an int32
+    check_end(firmware.model, status, regions, images, answer["images"])
     below = STACK_BYTES - answer["stack"]
     if answer["stack_image"][:below] != stack[:below]:
         raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may overwrite it")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..ir import CompileError
 from ..support import toolchain
-from .run import FOLDER, WHOLE, Dump, Exchange, Inference, Round, arena_part, check_end, in_order, layout, names_of, noise
+from .run import FOLDER, WHOLE, Dump, Exchange, Inference, Round, arena_part, check_end, filled, in_order, names_of
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -86,6 +86,7 @@ def invoke(
     fill: int = 0,
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
+    weights: bytes = b"",
     on_step: Callable[[int, Read], None] | None = None,
     exchange: Exchange = WHOLE,
     limit_s: float = LIMIT_S,
@@ -98,8 +99,7 @@ def invoke(
     Arguments are as for `emulated.invoke`. `on_step(step, read)` is called after each step of a traced build, and then
     `read(memory, offset, count)` returns bytes of a memory's arena.
     """
-    regions = layout(memories, mmap.PAGESIZE)
-    images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
+    regions, images = filled(memories, mmap.PAGESIZE, fill, weights)
     request = [_numbers(len(regions))]
     for region, image in zip(regions, images, strict=True):
         request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
@@ -110,8 +110,7 @@ def invoke(
     for sizes, rows, floats in ends:
         request += [_numbers(len(sizes), *sizes), _numbers(*(rows.get(index, 0) for index in range(len(sizes))))]
         request += [_numbers(*(index in floats for index in range(len(sizes))))]
-    rounds: list[Round] = [*earlier, inputs]
-    request.append(_numbers(len(rounds)))
+    request.append(_numbers(len(rounds := [*earlier, inputs])))
     for arrays in rounds:
         if arrays is not None and (given := list(map(len, arrays))) != (last := list(map(len, inputs))):
             raise ValueError(f"an earlier run has inputs of {given} bytes, the last run of {last}")
@@ -136,7 +135,8 @@ def invoke(
         outputs = [[child.receive(count) for count in output_bytes] for _ in done]
         finals = [child.receive(region.size) for region in regions]
     check_end(program.model, status, regions, images, finals)
-    return Inference(outputs[-1], fill, regions, finals, in_order(dump, dumps), outputs[:-1])
+    own = slice(len(memories))
+    return Inference(outputs[-1], fill, regions[own], finals[own], in_order(dump, dumps), outputs[:-1])
 
 
 def _numbers(*numbers: int) -> bytes:

@@ -88,6 +88,11 @@ class Machine(Protocol):
         """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""
 
 
+def blocks(request: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Return (address, bytes) of each memory of the model's struct, and of its file of weights."""
+    return [(start + base, count) for start, base, count, _ in request["memories"]] + list(request["weights"])
+
+
 def convert(machine: Machine, request: Mapping[str, Any], call: Callable[..., int], index: int, floats: bytes) -> bytes:
     """Write the floats of an input, or read those of an output, in pieces that are passed at the lower end of the stack.
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError
 from ..support import toolchain
 from . import model_calls
-from .model_calls import Rows, Stopped
+from .model_calls import Rows, Stopped, blocks
 from .run import Fault
 from .worker import guarded
 
@@ -251,10 +251,9 @@ class _Machine:
         self.margins = [(at, margin) for start, image in self.memories for at in (start - MARGIN, start + len(image))]
         self.starts = [start + base for start, base, *_ in request["memories"]]
         self.begin(Rows(request))
-        pointers = zip(self.starts, (count for _, _, count, _ in request["memories"]), strict=True)
         board.write(VECTORS, struct.pack("<16I", self.stack_top, *[FAULT | 1] * 15))
         board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: gdb cannot write the core's own registers
-        board.write(STRUCT, b"".join(struct.pack("<2I", *pointer) for pointer in pointers))
+        board.write(STRUCT, b"".join(struct.pack("<2I", *each) for each in blocks(request)))
         board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
         for start, data in (request["flash"], request["ram"], request["stack"], *self.margins, *self.memories):
             board.write(start, data)

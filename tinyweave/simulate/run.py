@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from ..ir import CompileError
 
 FOLDER = Path(__file__).parent
-ALIGN = 16  # alignment of an arena, that of malloc
+ALIGN = 16  # alignment of an arena, that of malloc, and of a file of weights
+WEIGHTS = "weights"  # name of the region of a file of weights; no memory has it
 
 
 # (step, memory, offset, bytes): a request to read `bytes` bytes of a memory's arena after a step of the plan
@@ -124,6 +125,15 @@ def layout(memories: Mapping[str, int], page: int) -> list[Region]:
     return regions
 
 
+def filled(memories: Mapping[str, int], page: int, fill: int, weights: bytes = b"") -> tuple[list[Region], list[bytes]]:
+    """Return a region per memory and its contents, noise; the last region holds the file of weights, if there is one."""
+    regions = layout({**memories, WEIGHTS: len(weights)} if weights else memories, page)
+    images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
+    if weights:
+        images[-1] = images[-1][: regions[-1].base] + weights + images[-1][regions[-1].end :]
+    return regions, images
+
+
 def noise(count: int, fill: int, stream: int) -> bytes:
     """Return `count` bytes of reproducible noise for memory number `stream`; `fill` 2n + 1 is the complement of 2n."""
     pattern = np.frombuffer(np.random.default_rng((fill >> 1, stream)).bytes(count), np.uint8)
@@ -147,10 +157,12 @@ def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
 
 
 def check_end(model: str, status: int, regions: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> None:
-    """Raise Fault if a run returned an error code, or changed a guard byte of its regions."""
+    """Raise Fault if a run returned an error code, or changed a guard byte of its regions or its file of weights."""
     if status:
         raise Fault(f"{model} returned the error {status}")
     for region, old, new in zip(regions, before, after, strict=True):
+        if region.name == WEIGHTS and old != new:
+            raise Fault(f"{model} wrote into its file of weights")
         _check_guards(region, np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8), f"{model} ")
 
 

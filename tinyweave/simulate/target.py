@@ -34,6 +34,7 @@ class Build:
     target: str  # HOST, or the name of a core
     traced: bool  # whether the C calls a hook after each step, so that memory can be read between steps
     program: host.Program | emulated.Firmware
+    weights: bytes = b""  # the file of weights beside the C; empty if there is none
 
     @property
     def compiler(self) -> str:
@@ -44,7 +45,7 @@ class Build:
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of `weights`, `tables`, `code` and `static` data of a build for a core (`Firmware.sizes`)."""
         assert isinstance(self.program, emulated.Firmware)
-        return self.program.sizes
+        return {**self.program.sizes, "weights": self.program.sizes["weights"] + len(self.weights)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +66,13 @@ def build(plan: Plan, folder: Path, name: str, target: str, *, outside: Graph | 
     """
     outside = add_floats(plan.graph, outside or plan.graph)
     floats = any(_conversions(plan, outside))
+    weights = (folder / f"{name}.weights").read_bytes() if plan.weights_file else b""
     if target == HOST:
-        return Build(plan, outside, folder, name, target, traced, host.build(folder, name, trace=traced, floats=floats))
+        program = host.build(folder, name, trace=traced, floats=floats)
+        return Build(plan, outside, folder, name, target, traced, program, weights)
     plain = bool(foreign(plan.variants, target))
     firmware = emulated.build(folder, name, target, trace=traced, plain=plain, floats=floats)
-    return Build(plan, outside, folder, name, target, traced, firmware)
+    return Build(plan, outside, folder, name, target, traced, firmware, weights)
 
 
 def with_trace(built: Build) -> Build:
@@ -118,7 +121,14 @@ def invoke(
     # callbacks of streamed rows exchange integers
     inputs, outputs = ({i: ops[i] for i in rows if i in ops} for ops, rows in ((inputs, rows_in), (outputs, rows_out)))
     rounds = [None if arrays is None else _converted(outside, inputs, arrays) for arrays in earlier]
-    options = {"fill": fill, "earlier": rounds, "dump": dump, "exchange": exchange, **measured}
+    options: dict[str, Any] = {
+        "weights": built.weights,
+        "fill": fill,
+        "earlier": rounds,
+        "dump": dump,
+        "exchange": exchange,
+        **measured,
+    }
     sizes = output_bytes(outside)
     for index, op in outputs.items():
         sizes[index] = outside.input(op).bytes

@@ -34,7 +34,7 @@ def beside(name: str, *wanted: str) -> Any:
 
 encode, decode = beside("messages.py", "encode", "decode")
 describe, named = beside("disassembly.py", "describe", "named")
-Rows, Stopped, run_calls = beside("model_calls.py", "Rows", "Stopped", "run")
+Rows, Stopped, blocks, run_calls = beside("model_calls.py", "Rows", "Stopped", "blocks", "run")
 
 # addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
@@ -204,7 +204,7 @@ class UnicornMachine:
         self.starts = [start + base for start, base, *_ in request["memories"]]
         for start, *_, image in request["memories"]:
             self.place((start, image), read | write)
-        pointers = b"".join(struct.pack("<2I", start + base, count) for start, base, count, _ in request["memories"])
+        pointers = b"".join(struct.pack("<2I", *each) for each in blocks(request))
         callbacks = READ_ROWS, WRITE_ROWS
         pointers = pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks))
         self.place((STRUCT, pointers), read)

@@ -21,7 +21,7 @@ from ..ir import CompileError
 from .files import files_below, finished_folder, read_file, write_below
 
 MANIFEST = "tinyweave.json"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # name of a file in the folder
+NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html|weights)")  # name of a file in the folder
 NESTED = re.compile(
     r"([A-Za-z0-9][\w.+-]{0,200}/){0,8}[A-Za-z0-9][\w.+-]{0,200}", re.ASCII
 )  # path of a file that may be in subfolders

@@ -1,0 +1,222 @@
+"""`--weights file`, and `weights`, which makes the file of a network that was trained again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import tiny
+from cli.running import bad, run
+from codegen.retrained import retrained
+from pages import PAGES, blocks, commands
+
+import tinyweave as tw
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph
+
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+
+
+@pytest.fixture(scope="module")
+def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with C of three models, with a prefix, as `compile --weights file` writes it."""
+    folder = tmp_path_factory.mktemp("firmware")
+    files = [saved(graph(), folder / f"{graph.__name__}.tflite") for graph in (tiny.chain, tiny.edges)]
+    words = ["--device", "stm32f412", "--weights", "file", "--kernel-prefix", "mine"]
+    assert run("compile", DIGITS, *files, *words, "-o", folder / "c") == 0
+    return folder / "c"
+
+
+def saved(graph: Graph, path: Path) -> Path:
+    path.write_bytes(to_tflite(graph))
+    return path
+
+
+def with_quant(graph: Graph, name: str, **changes: object) -> Graph:
+    quant = replace(graph.tensors[name].quant, **changes)
+    return replace(graph, tensors=graph.tensors | {name: replace(graph.tensors[name], quant=quant)})
+
+
+@pytest.mark.emulator
+def test_deploy_proves_the_c_with_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    words = [DIGITS, "--device", "stm32f412", "--samples", 2, "--json"]
+    records = []
+    for place in ("flash", "file"):
+        assert run("deploy", *words, "--weights", place, "-o", tmp_path / place) == 0
+        records.append(json.loads(capsys.readouterr().out))
+    before, after = records
+    file = (tmp_path / "file/digits.weights").read_bytes()
+    assert after["verify"]["ok"] and after["flash"]["weights"] == len(file) and after["digests"]["digits.weights"]
+    assert after["ram"]["arena"] == before["ram"]["arena"] and after["ram"]["static"] == 0
+    assert before["instructions"] < after["instructions"] < 1.01 * before["instructions"]
+    assert not (tmp_path / "file/digits_weights.h").exists() and (tmp_path / "file/digits_plan.json").exists()
+    assert run("deploy", *words, "-o", tmp_path / "file") == 0
+    assert not (tmp_path / "file/digits.weights").exists(), "files of an earlier run are removed"
+
+
+def test_a_damaged_file_does_not_pass_the_proof(tmp_path: Path) -> None:
+    from tinyweave.simulate import compare
+    from tinyweave.simulate.run import Fault
+
+    model, plan = tw.load(DIGITS), tw.plan(DIGITS, weights="file")
+    tw.compile(model, planned=plan, out=tmp_path)
+    cases, file = compare.samples(model.graph, 1, 0), tmp_path / "digits.weights"
+    assert compare.verify(plan, tmp_path, "digits", cases, cores=[]).ok
+    file.write_bytes(file.read_bytes()[:-1] + b"\x55")
+    with pytest.raises(Fault, match="returned the error -5"):
+        compare.verify(plan, tmp_path, "digits", cases, cores=[])
+
+
+@pytest.mark.emulator
+def test_a_network_trained_again_needs_no_other_c(
+    firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    """The C is that of three models in one folder, with a prefix, and stays as it is; `edges` has float inputs and outputs."""
+    before = {path.name: path.read_bytes() for path in firmware.iterdir()}
+    for name, graph in (("digits", tw.load(DIGITS).original), ("chain", tiny.chain()), ("edges", tiny.edges())):
+        again = retrained(graph, 3)
+        ends = {"x", "image", "q", "y"}.intersection(graph.tensors)
+        assert all(again.tensors[end].quant != graph.tensors[end].quant for end in ends if graph.tensors[end].quant)
+        new = saved(again, tmp_path / "new.tflite")
+        words = ["--plan", firmware / f"{name}_plan.json", "--device", "stm32f412", "--samples", 2]
+        assert run("weights", new, *words, "-o", tmp_path / f"{name}.weights") == 0
+        printed = capsys.readouterr().out
+        assert "every output byte equals the reference" in printed and f"wrote {tmp_path / name}.weights" in printed
+        file = (tmp_path / f"{name}.weights").read_bytes()
+        assert len(file) == len(before[f"{name}.weights"]) and file[:12] == before[f"{name}.weights"][:12]
+        assert file[16:32] == before[f"{name}.weights"][16:32] and file[64:] != before[f"{name}.weights"][64:]
+        same = saved(graph, tmp_path / "same.tflite")
+        assert tw.weights(same, firmware / f"{name}_plan.json", samples=1).file == before[f"{name}.weights"]
+        assert run("weights", new, *words, "-o", tmp_path / "again.weights", "--json") == 0
+        record = json.loads(capsys.readouterr().out)
+        assert record["verify"]["ok"] and record["files"] == [str(tmp_path / "again.weights")]
+        assert (tmp_path / "again.weights").read_bytes() == file
+    assert before == {path.name: path.read_bytes() for path in firmware.iterdir()}
+
+
+@pytest.mark.emulator
+def test_a_channel_that_is_constant_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    """The network that was trained again may need it. The plan may be from a file."""
+    graph = tiny.chain()
+    filters, bias = (graph.tensors[name] for name in ("conv.weights", "conv.bias"))
+    dead = {t.name: replace(t, data=np.array(t.data)) for t in (filters, bias)}
+    for tensor in dead.values():
+        tensor.data[1] = 0
+    path = saved(replace(graph, tensors=graph.tensors | dead), tmp_path / "chain.tflite")
+    assert tw.load(path).graph.tensors["conv"].shape[3] == 3, "without a file the channel is removed"
+    assert run("plan", path, "--weights", "file", "-o", tmp_path / "plan.json") == 0
+    assert run("compile", path, "--plan", tmp_path / "plan.json", "-o", tmp_path / "c") == 0
+    new = saved(graph, tmp_path / "new.tflite")
+    words = ["--plan", tmp_path / "c/chain_plan.json", "--samples", 1, "-o", tmp_path / "new.weights"]
+    assert run("weights", new, *words) == 0 and (tmp_path / "new.weights").exists()
+    for verb in ("verify", "profile"):
+        assert run(verb, path, "--weights", "file") == 0
+    capsys.readouterr()
+
+
+@pytest.mark.emulator
+def test_the_commands_of_weights_md(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulator: None) -> None:
+    page = next(page for page in PAGES if page.name == "WEIGHTS.md")
+    by_us = [block for block in blocks(page) if block.mark[0] == "run by"]
+    monkeypatch.chdir(tmp_path)
+    saved(retrained(tw.load(DIGITS).original, 5), Path("new.tflite"))
+    assert run("compile", DIGITS, "--name", "kws", "--weights", "file", "-o", "firmware/kws") == 0
+    (words,) = (command.split() for block in by_us for command in commands(block))
+    assert run(*words[1:]) == 0 and Path(words[-1]).stat().st_size == Path("firmware/kws/kws.weights").stat().st_size
+
+
+def test_a_network_that_needs_other_c_is_refused(firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the first difference."""
+    chain = tiny.chain()
+    tensor = replace(chain.tensors["dw"], name="x")
+    renamed = tuple(
+        replace(op, inputs=tuple(map(_renamed, op.inputs)), outputs=tuple(map(_renamed, op.outputs))) for op in chain.ops
+    )
+    wrong = {
+        "the plan was made for another graph": replace(chain, ops=chain.ops[:-1], outputs=("logits",)),
+        "the place of 'dw', which is no activation": replace(chain, ops=renamed, tensors={**chain.tensors, "x": tensor}),
+    }
+    for said, graph in wrong.items():
+        other = saved(graph, tmp_path / "new.tflite")
+        assert said in bad(capsys, "weights", other, "--plan", firmware / "chain_plan.json", "-o", tmp_path / "new.weights")
+    shutil.copytree(firmware, tmp_path / "edited")
+    text = (tmp_path / "edited/chain.c").read_text()
+    (tmp_path / "edited/chain.c").write_text(text.replace(".kernel = {3, 3}", ".kernel = {3, 4}", 1))
+    same = saved(chain, tmp_path / "new.tflite")
+    said = bad(capsys, "weights", same, "--plan", tmp_path / "edited/chain_plan.json", "-o", tmp_path / "new.weights")
+    assert "chain.c' has '.kernel = {3, 4}" in said and "but new.tflite needs '.kernel = {3, 3}" in said
+    assert not (tmp_path / "new.weights").exists()
+
+
+def _renamed(name: str | None) -> str | None:
+    return "x" if name == "dw" else name
+
+
+def test_kernels_that_cannot_run_the_new_numbers_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernels for a Cortex-M4 round right only if the factors of the rescales are small."""
+    assert run("compile", saved(tiny.chain(), tmp_path / "chain.tflite"), "--weights", "file", "-o", tmp_path) == 0
+    capsys.readouterr()
+    graph = with_quant(tiny.chain(), "conv.weights", scale=(40.0,) * 4)
+    said = bad(
+        capsys, "weights", saved(graph, tmp_path / "x.tflite"), "--plan", tmp_path / "chain_plan.json", "-o", tmp_path / "x"
+    )
+    assert "the plan does not suit this network: the kernel 'tw_conv_2d_s8" in said and "cannot run conv_2d_0" in said
+
+
+@pytest.mark.emulator
+def test_a_row_source_fixes_the_scale_of_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    words = ["--weights", "file", "--stream-inputs", "--source", "yuyv:16x16", "-o", tmp_path / "c"]
+    assert run("compile", saved(tiny.chain(), tmp_path / "chain.tflite"), *words) == 0
+    capsys.readouterr()
+    how = ["--plan", tmp_path / "c/chain_plan.json", "--samples", 1, "-o", tmp_path / "new.weights"]
+    other = saved(with_quant(tiny.chain(), "image", zero_point=(-120,)), tmp_path / "new.tflite")
+    assert "'chain_source.c' is for inputs of another scale" in bad(capsys, "weights", other, *how)
+    assert not (tmp_path / "new.weights").exists()
+    inside = saved(with_quant(tiny.chain(), "conv", zero_point=(-120,)), tmp_path / "new.tflite")
+    assert run("weights", inside, *how) == 0
+
+
+@pytest.mark.emulator
+def test_no_file_is_written_if_the_built_c_computes_other_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    """The kernels of the folder are built, not those of this tinyweave."""
+    chain = saved(tiny.chain(), tmp_path / "chain.tflite")
+    assert run("compile", chain, "--weights", "file", "-o", tmp_path / "c") == 0
+    capsys.readouterr()
+    kernel = next((tmp_path / "c").glob("tw_softmax_s8*.c"))
+    kernel.write_text(kernel.read_text().replace("{ tw_softmax_pixel", "{ *to = 0; if (from[0] < 0) tw_softmax_pixel"))
+    words = ["--plan", tmp_path / "c/chain_plan.json", "--samples", 1, "-o", tmp_path / "new.weights"]
+    assert run("weights", chain, *words) == 1
+    assert "DIFFERS" in capsys.readouterr().out and not (tmp_path / "new.weights").exists()
+
+
+def test_wrong_folders_are_refused(firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chain, out = saved(tiny.chain(), tmp_path / "chain.tflite"), tmp_path / "new.weights"
+
+    def said(plan: Path) -> str:
+        return bad(capsys, "weights", chain, "--plan", plan, "-o", out)
+
+    assert run("plan", chain, "-o", tmp_path / "plan.json") == 0
+    capsys.readouterr()
+    assert "plan.json' is no plan beside C; give NAME_plan.json of a folder" in said(tmp_path / "plan.json")
+    (tmp_path / "plan.json").rename(tmp_path / "chain_plan.json")
+    assert "the weights of this plan are in its C" in said(tmp_path / "chain_plan.json")
+    (tmp_path / "chain_plan.json").write_bytes((firmware / "chain_plan.json").read_bytes())
+    assert "there is no" in said(tmp_path / "chain_plan.json")
+    assert "cannot read" in said(tmp_path / "none_plan.json")
+    assert not out.exists()
+
+
+def test_what_has_no_file_is_refused(firmware: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--weights", "file"]
+    assert "projects have their weights in the program" in bad(
+        capsys, "export", DIGITS, *words, "--format", "cmake", "-o", tmp_path / "x"
+    )
+    assert "--weights needs one plan" in bad(capsys, "plan", DIGITS, *words, "--pareto")
+    assert "compare reads weights from Flash" in bad(capsys, "compare", DIGITS, *words)
+    assert not (tmp_path / "x").exists()
