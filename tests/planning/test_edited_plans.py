@@ -13,7 +13,7 @@ EVERY = 2  # a prime number, so that all kernels are drawn: of these swaps, one 
 EDITS = 40
 
 
-@pytest.mark.parametrize(("name", "least"), [("streams", 2), ("enlarged", 1), ("state", 1)])
+@pytest.mark.parametrize(("name", "least"), [("streams", 1), ("enlarged", 1), ("state", 1)])
 def test_a_plan_with_another_kernel_is_refused_or_gives_the_bytes_of_the_reference(name: str, least: int) -> None:
     graph, made = PLANS[name]()
     found = [(about, outcome(graph, text)) for about, text in islice(swaps(made), 0, None, EVERY)]

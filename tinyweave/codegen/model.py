@@ -385,7 +385,7 @@ void {name}_reset(const {name}_memory *memory)
 
 CHECK_OF_WEIGHTS = f"""\
     static const uint32_t plan[4] = {{{{{weights_file.PLAN_WORDS}}}}}; /* hash of this C, which the file must have */
-    const int error = tw_check_weights(memory->weights.data, {{P}}_WEIGHTS_BYTES, plan);
+    const int error = tw_weights_check(memory->weights.data, {{P}}_WEIGHTS_BYTES, plan);
     if (error != 0) {{{{
         return error;
     }}}}

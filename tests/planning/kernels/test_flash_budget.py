@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.graphs import Net
+from cases.ops import cases
 from cases.tiny import ramp
 
 from tinyweave import api
@@ -17,7 +18,7 @@ from tinyweave.codegen import constant_bytes as emitted_bytes
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
-from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes, variant_for
+from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes, kernels_for, variant_for
 from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, planner, to_json
 from tinyweave.planning.explain import kernel_reason
 from tinyweave.planning.kernel_choice import KernelRule
@@ -209,6 +210,15 @@ def test_smaller_kernel_sets_take_more_cycles(graph: Graph, core: str) -> None:
     assert unfused_kernels(graph, sets[0][-1]) == tuple(compact)
     ((_, fewest),) = flash_and_cycles(graph, kernel_sets(graph, core)[:1], core, None)
     assert not core or needs[-1][1] == pytest.approx(fewest, rel=1e-3)
+
+
+def test_a_network_with_a_single_kernel_has_one_set() -> None:
+    for graph in (case.graph for case in cases("gather")):
+        only = unfused_kernels(graph, KernelRule(CORE))
+        if len(kernels_for(graph, graph.ops[0], CORE)) == 1:
+            assert [unfused_kernels(graph, rule) for (rule,) in sets_with_less_flash(graph, CORE)] == [only]
+            return
+    pytest.fail("each gather has several kernels")
 
 
 def test_code_counts_once_for_all_layers_that_share_it() -> None:

@@ -4,7 +4,7 @@
 
 enum { TW_WEIGHTS_MAGIC = 0x46575754, TW_WEIGHTS_FORMAT = 1 }; /* "TWWF" if the core is little-endian, as the file is */
 
-int tw_check_weights(const void *file, size_t bytes, const uint32_t plan[4])
+int tw_weights_check(const void *file, size_t bytes, const uint32_t plan[4])
 {
     /* of four bits at a time: 64 bytes of table, and a third of the instructions that single bits would take */
     static const uint32_t table[16] = {

@@ -212,9 +212,9 @@ def sets_with_less_flash(graph: Graph, core: str, reads: FlashReads | None = Non
         costs = cycles + price * constants
 
         def total(linked: frozenset[int], costs: np.ndarray = costs, price: float = price) -> float:
-            return float(costs[:, [*linked]].min(axis=1).sum() + price * code(linked))
+            return float(costs[:, [*linked]].min(axis=1, initial=np.inf).sum() + price * code(linked))
 
-        while total(other := min((linked ^ {each} for each in column.values()), key=total)) < total(linked):
+        while total(other := min((linked ^ {each} for each in column.values()), key=total, default=linked)) < total(linked):
             linked = other
         kept = sorted(linked)
         choice = tuple(kept[number] for number in costs[:, kept].argmin(axis=1))
