@@ -23,7 +23,7 @@ INLINE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")  # code in a sentence or a t
 API = {  # task -> public names
     "Read a model, and run it": "load Model inspect Inspection run Outputs",
     "Plan": "plan PlanOptions Plan pareto compare Fit reorder Reordering",
-    "Write C, prove it, measure it": "compile verify Verification profile Profile deploy Deployment",
+    "Write C, prove it, measure it": "compile verify Verification profile Profile deploy Deployment weights",
     "Into a build system": "export",
     "From float to int8": "quantize Quantisation prune Pruning prepare_qat convert_qat",
     "Find a network": "search train",

@@ -75,8 +75,12 @@ def test_a_seed_always_gives_the_same_plans() -> None:
 
 
 def test_wrong_plans_are_detected(tmp_path: Path) -> None:
-    """Plans whose buffers all overlap give other bytes, and a plan with too small an arena writes outside of it."""
-    wrong = [replace(trial, plan=_flattened(trial.plan)) for seed in SEEDS for trial in trials(seed)]
+    """Plans whose buffers all overlap give other bytes, and a plan with too small an arena writes outside of it.
+
+    Plans with copies are left out: an overwritten index may lead anywhere.
+    """
+    made = (trial for seed in SEEDS for trial in trials(seed) if not trial.plan.copies)
+    wrong = [replace(trial, plan=_flattened(trial.plan)) for trial in made]
     library = build(tmp_path, wrong)
     assert isinstance(library, ctypes.CDLL)
     found = [failure(library, trial) for trial in wrong]

@@ -173,7 +173,7 @@ def test_only_kernels_without_their_own_constants_are_timed_as_others() -> None:
 def test_every_op_kind_has_a_kernel_and_every_c_file_a_row() -> None:
     """The kind `shape` needs no kernel, because its value is a constant."""
     assert {kind for row in VARIANTS for kind in row.kinds} == set(SPECS) - {"shape"}
-    found = sources((row.name for row in VARIANTS), ["tw_tile.c"])  # stages with tiles call it
+    found = sources((row.name for row in VARIANTS), ["tw_tile.c", "tw_weights.c"])  # called by stages with tiles, and by init
     assert {path for path in found if path.suffix == ".c"} == {path for path in FILES.values() if path.suffix == ".c"}
     assert len({(row.name, row.types) for row in VARIANTS}) == len(VARIANTS)
     # rows of one kernel, for int8 and bool, differ only in their types and kinds

@@ -48,7 +48,8 @@ class Constants:
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))
         key = (ctype, name.encode() if self.in_file else values.tobytes())
         name, same, _ = self.arrays.setdefault(key, (name, values, layout))
-        assert same.tobytes() == values.tobytes(), f"two arrays are called {name}"
+        if same.tobytes() != values.tobytes():
+            raise ValueError(f"two arrays are called {name}")
         self.readers.setdefault(name, {})[op] = None
         return name
 
