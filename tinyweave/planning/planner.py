@@ -111,9 +111,9 @@ class PlanSearch:
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
         """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
 
-        `kernel_set` is the number of the set, the kernels that each op may use; -1 is the fastest set.
+        `kernel_set` is the number of the set: from 0, the smallest, up, or from -1, the fastest, down.
         """
-        kernels = self.kernel_sets[-1] if kernel_set == -1 else self._all_sets[kernel_set]
+        kernels = self.kernel_sets[kernel_set] if kernel_set < 0 else self._all_sets[kernel_set]
         return self._spaces.of(tuple(kernels), self.request.strategy, self.request.max_mac_overhead)
 
     @cached_property
@@ -285,11 +285,11 @@ class PlanSearch:
         yield self._spaces.of(kernel_set, self.request.strategy, self.request.max_mac_overhead), "speed", True
 
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
-        """Return the number of the fastest kernel set that objective `balanced` may use; -1 is the fastest set of all.
+        """Return the number of the fastest kernel set that `balanced` may use, counted from the end: -1 is the fastest of all.
 
-        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. If sets
-        have equal products, take the largest: kernels without scratch change neither estimate, but allow smaller plans. Make
-        a plan with the fastest set and one with the alternative. Return the alternative if both conditions hold:
+        The alternative to -1 is the one of `kernel_sets` with the least product of Flash and cycles, as estimated without fused
+        stages. If sets have equal products, take the largest. Make a plan with the fastest set and one with the alternative.
+        Return the alternative if both conditions hold:
 
         - Flash is tighter than RAM: the alternative's plan takes a larger fraction of the Flash than the fastest set's plan
           takes of the RAM.
@@ -302,9 +302,9 @@ class PlanSearch:
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:
             return -1
-        needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self._all_sets, core, reads)]
-        last = max(number for number, need in enumerate(needs) if need == min(needs))
-        if last == len(needs) - 1:
+        needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self.kernel_sets, core, reads)]
+        last = max(number for number, need in enumerate(needs) if need == min(needs)) - len(needs)
+        if last == -1:
             return -1
         of_sets = (self.spaces(number) for number in (-1, last))
         fastest, other = (best_plan(spaces, "balanced", limits.bytes, cycle_limit, progress) for spaces in of_sets)
