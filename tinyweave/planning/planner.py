@@ -48,6 +48,7 @@ MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the 
 # `balanced` uses kernels with less Flash only if RAM x Flash x cycles falls below this fraction of the product with the fastest
 # kernels. A smaller gain may be an error of the estimates of code size and cycles.
 SMALLER_SET_PAYS = 0.95
+SLOWEST_SET = 1.05  # a set with less Flash may take so many times the cycles: a board with room should not get slow kernels
 
 SpaceCache = dict[tuple[Graph, StreamedIO, bool], PlanSpaces]
 """Plan spaces by graph, streamed inputs and outputs, and `Request.fast`."""
@@ -111,15 +112,16 @@ class PlanSearch:
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
         """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
 
-        `kernel_set` is the number of the set: from 0, the smallest, up, or from -1, the fastest, down.
+        `kernel_set` is the number of the set, from 0, the smallest, up; -1 is the fastest.
         """
-        kernels = self.kernel_sets[kernel_set] if kernel_set < 0 else self._all_sets[kernel_set]
+        kernels = self.kernel_sets[-1] if kernel_set == -1 else self._all_sets[kernel_set]
         return self._spaces.of(tuple(kernels), self.request.strategy, self.request.max_mac_overhead)
 
     @cached_property
     def _all_sets(self) -> list[list[KernelRule]]:
-        """Return all kernel sets, from the smallest to the fastest."""
-        return [*sets_with_less_flash(self.graph, self.request.core, self.request.limits.reads), *self.kernel_sets]
+        """Return all kernel sets, from the smallest to the fastest; without a core only that of the portable kernels."""
+        core, reads = self.request.core, self.request.limits.reads
+        return [*(sets_with_less_flash(self.graph, core, reads) if core else []), *self.kernel_sets]
 
     @cached_property
     def least_bytes(self) -> int:
@@ -262,8 +264,9 @@ class PlanSearch:
         If none of the plans tried is within both limits, return the plan for objective `speed` instead.
         """
         core, reads = self.request.core, self.request.limits.reads
-        needs = flash_and_cycles(self.graph, self._all_sets, core, reads)
-        able = [each for each, (_, cycles) in zip(self._all_sets, needs, strict=True) if cycles <= cycle_limit]
+        sets = self._all_sets if core else [*sets_with_less_flash(self.graph, core), *self.kernel_sets]
+        needs = flash_and_cycles(self.graph, sets, core, reads)
+        able = [each for each, (_, cycles) in zip(sets, needs, strict=True) if cycles <= cycle_limit]
         for kernel_set in able[:MOST_SETS]:
             for spaces, objective, relocates in self._by_code(tuple(kernel_set)):
                 best = best_plan(spaces, objective, byte_limit, cycle_limit, progress, relocates=relocates)
@@ -285,11 +288,11 @@ class PlanSearch:
         yield self._spaces.of(kernel_set, self.request.strategy, self.request.max_mac_overhead), "speed", True
 
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
-        """Return the number of the fastest kernel set that `balanced` may use, counted from the end: -1 is the fastest of all.
+        """Return the number of the fastest kernel set that `balanced` may use; -1 is the fastest of all.
 
-        The alternative to -1 is the one of `kernel_sets` with the least product of Flash and cycles, as estimated without fused
-        stages. If sets have equal products, take the largest. Make a plan with the fastest set and one with the alternative.
-        Return the alternative if both conditions hold:
+        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages, among
+        `kernel_sets` and those with at most SLOWEST_SET times the cycles of the first of these. If sets have equal products,
+        take the largest. Make a plan with the fastest set and one with the alternative. Return the alternative if:
 
         - Flash is tighter than RAM: the alternative's plan takes a larger fraction of the Flash than the fastest set's plan
           takes of the RAM.
@@ -302,12 +305,17 @@ class PlanSearch:
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:
             return -1
-        needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self.kernel_sets, core, reads)]
-        last = max(number for number, need in enumerate(needs) if need == min(needs)) - len(needs)
-        if last == -1:
+        fastest = best_plan(self.spaces(), "balanced", limits.bytes, cycle_limit, progress)
+        if _likely_flash(fastest) * limits.bytes <= _ram(fastest) * flash:
             return -1
-        of_sets = (self.spaces(number) for number in (-1, last))
-        fastest, other = (best_plan(spaces, "balanced", limits.bytes, cycle_limit, progress) for spaces in of_sets)
+        needs = list(flash_and_cycles(self.graph, self._all_sets, core, reads))
+        usual = len(needs) - len(self.kernel_sets)
+        slowest = [SLOWEST_SET * needs[usual][1]] * usual + [NEVER] * len(self.kernel_sets)
+        products = [size * took if took <= most else NEVER for (size, took), most in zip(needs, slowest, strict=True)]
+        last = max(number for number, product in enumerate(products) if product == min(products))
+        if last == len(needs) - 1:
+            return -1
+        other = best_plan(self.spaces(last), "balanced", limits.bytes, cycle_limit, progress)
         is_tighter = _likely_flash(other) * limits.bytes > _ram(fastest) * flash
         before, after = (_ram(each) * _likely_flash(each) * self._cycles(each) for each in (fastest, other))
         return last if is_tighter and after < SMALLER_SET_PAYS * before else -1
@@ -327,17 +335,19 @@ class PlanSearch:
         first. If its plan does not fit, the kernels that smaller sets would have are predicted without planning
         (`predicted_kernels`). Planning goes on with the fastest set that is predicted to fit, then with smaller ones until a
         plan fits. The code of fused stages takes Flash, so a faster set may fit without them: the better of both is returned.
-        A larger Flash limit begins at the same set or a faster one, so it never yields a slower plan.
+        A larger Flash limit begins at the same set or a faster one, so it never yields a slower plan. Objective `size` has no
+        sets with less Flash: some of their kernels take less stack, which no plan without a limit would use.
         """
         best = best_plan(self.spaces(last), objective, byte_limit, cycle_limit, progress)
         if self._fits_flash(best):
             return best
         kernel_of = {op.name: name for op, name in zip(best.graph.ops, best.variants, strict=True)}
-        predicted = (predicted_kernels(self.graph, kernels, kernel_of) for kernels in self._all_sets[:last])
+        sets, first = self._all_sets, len(self._all_sets) - len(self.kernel_sets) if objective == "size" else 0
+        predicted = [predicted_kernels(self.graph, kernels, kernel_of) for kernels in sets[first:last]]
         needs = (flash_bytes(self.graph, variants, self.request.other_flash) for variants in predicted)
-        fitting = [number for number, need in enumerate(needs) if self.flash_limit is None or need <= self.flash_limit]
+        fitting = [number for number, need in enumerate(needs, first) if self.flash_limit is None or need <= self.flash_limit]
         fitted, free = list[Plan](), self.request.strategy == "best" and not any(self._spaces.streams)
-        for number in range(max(fitting, default=0), -1, -1):
+        for number in range(max(fitting, default=first), first - 1, -1):
             best = best_plan(self.spaces(number), objective, byte_limit, cycle_limit, progress)
             if self._fits_flash(best):
                 fitted.append(best)
