@@ -153,7 +153,7 @@ def test_limits_that_no_network_fits_are_refused_before_anything_is_trained(
 ) -> None:
     monkeypatch.setattr(candidates, "MAX_SAMPLES_IF_INFEASIBLE", 16)
     stages = list[str]()
-    target = replace(TARGET, limits=replace(TARGET.limits, flash=4096))
+    target = replace(TARGET, limits=replace(TARGET.limits, flash=1024))
     with pytest.raises(CompileError, match=r"none of .* networks sampled from the space 'sensors' fits"):
         search(waves(), SPACE, target, tmp_path, SearchOptions(minutes=1), progress=lambda stage, *_: stages.append(stage))
     assert set(stages) == {"sampling networks that fit"}

@@ -188,20 +188,26 @@ def sets_with_less_flash(graph: Graph, core: str, reads: FlashReads | None = Non
 
     A byte of Flash gets a price in cycles. At each of PRICES, the kernels to link are those for which a local search finds the
     least sum of cycles and price x Flash, if each op runs its best kernel of them: it adds or drops one kernel at a time. A set
-    has these best kernels. Sets that save no cycles over a smaller one are left out, and so are kernels that copy weights: they
-    take RAM.
+    has these best kernels, of which none is faster than the kernels of `kernel_sets`. Sets that save no cycles over a smaller
+    one are left out, and so are kernels that copy weights: they take RAM.
     """
-    ops = [op for op, name in zip(graph.ops, unfused_kernels(graph, KernelRule(core, reads=reads)), strict=True) if name]
+    usual = zip(*(unfused_kernels(graph, rule) for rule in kernel_sets(graph, core, reads)[0]), strict=True)
+    rivals = {op: names for op, names in zip(graph.ops, usual, strict=True) if any(names)}
+    ops = list(rivals)
     menus = [[row for row in kernels_for(graph, op, core) if not (row.flash_heavy or row.copying)] for op in ops]
     names = list(dict.fromkeys(row.name for menu in menus for row in menu))
     column = {name: number for number, name in enumerate(names)}
     cycles, constants = (np.full((len(ops), len(names)), np.inf) for _ in range(2))
     model = cost_model_core(core)
     for number, (op, menu) in enumerate(zip(ops, menus, strict=True)):
+        known = {row.name: layer_cycles(graph, op, row.name, model, reads=reads) for row in menu}
+        fewest = min((took for name in rivals[op] if (took := known.get(name)) is not None), default=0.0)
         last = 0.0
         for row in menu:
-            last = last if (known := layer_cycles(graph, op, row.name, model, reads=reads)) is None else known
-            cycles[number, column[row.name]], constants[number, column[row.name]] = last, row.flash(graph, op)
+            took = known[row.name]
+            last = last if took is None else took
+            if took is None or took >= fewest:  # else less Flash would give a faster plan
+                cycles[number, column[row.name]], constants[number, column[row.name]] = last, row.flash(graph, op)
 
     @cache
     def code(linked: frozenset[int]) -> float:
