@@ -297,7 +297,7 @@ class PlanSearch:
         - Flash is tighter than RAM: the alternative's plan takes a larger fraction of the Flash than the fastest set's plan
           takes of the RAM.
         - The product of RAM, Flash and cycles of the alternative's plan is less than SMALLER_SET_PAYS times the product of the
-          fastest set's plan. RAM is a factor because plans with slower kernels fuse fewer ops.
+          fastest set's plan, and it needs no more RAM.
 
         Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return -1: raising
         a plain RAM limit must not change the set.
@@ -318,7 +318,7 @@ class PlanSearch:
         other = best_plan(self.spaces(last), "balanced", limits.bytes, cycle_limit, progress)
         is_tighter = _likely_flash(other) * limits.bytes > _ram(fastest) * flash
         before, after = (_ram(each) * _likely_flash(each) * self._cycles(each) for each in (fastest, other))
-        return last if is_tighter and after < SMALLER_SET_PAYS * before else -1
+        return last if is_tighter and _ram(other) <= _ram(fastest) and after < SMALLER_SET_PAYS * before else -1
 
     def _within_flash(
         self,
