@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyweave.codegen.weights_file import without_comments
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
-from tinyweave.ops import SPECS
+from tinyweave.ops import SPECS, data
 from tinyweave.planning import Plan, from_json, to_json
 
 
@@ -35,7 +35,7 @@ def _with_scales_of_biases(graph: Graph) -> Graph:
         weights = SPECS[op.kind].weights
         bias = graph.optional_input(op, weights.bias) if weights and weights.bias is not None else None
         if bias is not None and bias.quant is not None and (filters := graph.input(op, 1)).quant is not None:
-            scales = [float(np.float32(graph.input(op).scale * scale)) for scale in filters.quant.scale]
+            scales = [float(np.float32(data(graph, op).scale * scale)) for scale in filters.quant.scale]
             tensors[bias.name] = replace(bias, quant=replace(bias.quant, scale=tuple(scales), zero_point=(0,) * len(scales)))
     return replace(graph, tensors=tensors)
 
