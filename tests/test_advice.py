@@ -213,18 +213,18 @@ def test_another_objective_is_taken_if_the_constants_exceed_the_flash(mobile):
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize(("objective", "taken"), [("balanced", "balanced"), ("size", "flash")])
-def test_objective_flash_is_taken_if_only_that_fits(capsys, tmp_path: Path, objective: str, taken: str, emulator):
+@pytest.mark.parametrize(("objective", "taken"), [("balanced", ("balanced", "flash")), ("size", ("flash",))])
+def test_objective_flash_is_taken_if_only_that_fits(capsys, tmp_path: Path, objective: str, taken: tuple[str, ...], emulator):
     """The constants fit, so only the build shows that the code does not. The size of the code depends on the compiler.
 
-    Objective `balanced` has kernels as small as those of `flash`.
+    Objective `balanced` has kernels as small as those of `flash`, so with some compilers its plan fits, too.
     """
     deploy = ("deploy", DIGITS, "--device", "stm32f412", "--samples", 1, "--json", "--out", tmp_path / "built")
     assert run(*deploy, "--optimize", "flash") == 0
     least = json.loads(capsys.readouterr().out)["flash"]["total"]
     assert run(*deploy, "--optimize", objective, "--flash", least + 64) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["plan"]["objective"] == taken and record["flash"]["total"] <= least + 64
+    assert record["plan"]["objective"] in taken and record["flash"]["total"] <= least + 64
 
 
 def test_the_least_ram_and_flash_are_named_if_both_are_too_small(capsys, mobile):
