@@ -19,7 +19,7 @@ from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, plan_in_order
 from .constants_in_ram import without_copies
 from .fuse.row_schedule import plan_macs, rules_of
-from .kernel_choice import KernelRule, named_kernels, scratch_of, variants_in
+from .kernel_choice import KernelRule, scratch_of, variants_in
 from .order.order_search import best_order, file_order, without_views
 from .place.place import place
 from .plan import ONE_MEMORY, Plan
@@ -101,4 +101,4 @@ def _kernels_of(graph: Graph, plan: Plan) -> KernelRule:
     names = {op.name: name for op, name in zip(plan.graph.ops, plan.variants, strict=True)}
     cores = [BY_NAME[name].cores for name in plan.variants if name and BY_NAME[name].cores]
     core = next(core for core in cores[0] if all(core in others for others in cores)) if cores else ""
-    return named_kernels({op.name: names.get(op.name, "") for op in graph.ops}, KernelRule(core))
+    return KernelRule(core, frozenset((op.name, names.get(op.name, "")) for op in graph.ops))

@@ -5,7 +5,7 @@ In: a Graph, its aliases, and which ops may use the fast kernels of a core. Out:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -37,15 +37,6 @@ def _by_op(named: frozenset[tuple[str, str]]) -> dict[str, str]:
 
 
 PORTABLE = KernelRule()
-
-
-def named_kernels(names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
-    """Return a rule that gives ops in `names` this kernel, and all other ops the usual kernel of `kernels.core`.
-
-    `names` maps names of ops to names of kernels. The kernel "" stands for an op that needs no code, such as a
-    reshape. If it does need code in the graph to which the rule is applied, it runs a portable kernel.
-    """
-    return KernelRule(kernels.core, named=frozenset(names.items()), reads=kernels.reads)
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: KernelRule = PORTABLE) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from ..ir import CompileError, Graph
 from ..ops import macs
@@ -120,8 +120,8 @@ class PlanSearch:
     @cached_property
     def _all_sets(self) -> list[list[KernelRule]]:
         """Return all kernel sets, from the smallest to the fastest; without a core only that of the portable kernels."""
-        core, reads = self.request.core, self.request.limits.reads
-        return [*(sets_with_less_flash(self.graph, core, reads) if core else []), *self.kernel_sets]
+        less = sets_with_less_flash(self.graph, self.kernel_sets[0]) if self.request.core else []
+        return [*less, *self.kernel_sets]
 
     @cached_property
     def least_bytes(self) -> int:
@@ -264,7 +264,7 @@ class PlanSearch:
         If none of the plans tried is within both limits, return the plan for objective `speed` instead.
         """
         core, reads = self.request.core, self.request.limits.reads
-        sets = self._all_sets if core else [*sets_with_less_flash(self.graph, core), *self.kernel_sets]
+        sets = self._all_sets if core else [*sets_with_less_flash(self.graph, self.kernel_sets[0]), *self.kernel_sets]
         needs = flash_and_cycles(self.graph, sets, core, reads)
         able = [each for each, (_, cycles) in zip(sets, needs, strict=True) if cycles <= cycle_limit]
         for kernel_set in able[:MOST_SETS]:
@@ -360,8 +360,9 @@ class PlanSearch:
 
     def _fits_flash(self, plan: Plan) -> bool:
         """Return whether a plan fits into Flash, by the request's measurement or an estimate."""
-        need = partial(flash_bytes, plan.graph, plan.variants, self.request.other_flash, fused_layers(plan))
-        return self.flash_limit is None or need() <= self.flash_limit
+        if self.flash_limit is None:
+            return True
+        return flash_bytes(plan.graph, plan.variants, self.request.other_flash, fused_layers(plan)) <= self.flash_limit
 
     def _exceeds_macs(self, plan: Plan) -> bool:
         """Return whether a plan executes more than `max_mac_overhead` times the network's MACs, if that limit is below 1.0.

@@ -24,7 +24,7 @@ from .fuse.other_planners import patches
 from .fuse.rematerialise import with_channels_once
 from .fuse.row_access import RowGraph, StreamedIO, streamable_outputs
 from .fuse.row_schedule import is_fused
-from .kernel_choice import KernelRule, named_kernels, variants_in
+from .kernel_choice import KernelRule, variants_in
 from .order.order_search import MOST_SETS, file_order
 from .place.place import TRIES
 from .plan import Plan, Stage
@@ -116,7 +116,7 @@ class PlanSpace:
             kernels = self.kernel_set[0]
             if len(self.kernel_set) > 1:
                 chosen = ((i, name) for stage in stages for i, name in zip(stage.ops, stage.kernels, strict=True) if name)
-                kernels = named_kernels({graph.ops[i].name: name for i, name in chosen}, self.kernel_set[1])
+                kernels = self.kernel_set[1]._replace(named=frozenset((graph.ops[i].name, name) for i, name in chosen))
             layout = lay_out(
                 graph,
                 [stage.ops for stage in stages],

@@ -183,16 +183,17 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     return [[PORTABLE, fast, *each, *rules] for each in heavier]
 
 
-def sets_with_less_flash(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[KernelRule]]:
-    """Return kernel sets that need less Flash than those of `kernel_sets`, the smallest first.
+def sets_with_less_flash(graph: Graph, usual: Sequence[KernelRule]) -> list[list[KernelRule]]:
+    """Return kernel sets that need less Flash than `usual`, the first of `kernel_sets`; the smallest first.
 
     A byte of Flash gets a price in cycles. At each of PRICES, the kernels to link are those for which a local search finds the
     least sum of cycles and price x Flash, if each op runs its best kernel of them: it adds or drops one kernel at a time. A set
-    has these best kernels, of which none is faster than the kernels of `kernel_sets`. Sets that save no cycles over a smaller
+    has these best kernels, of which none is faster than those of `usual`. Sets that save no cycles over a smaller
     one are left out, and so are kernels that copy weights: they take RAM.
     """
-    usual = zip(*(unfused_kernels(graph, rule) for rule in kernel_sets(graph, core, reads)[0]), strict=True)
-    rivals = {op: names for op, names in zip(graph.ops, usual, strict=True) if any(names)}
+    core, reads = usual[-1].core, usual[-1].reads
+    of_ops = zip(*(unfused_kernels(graph, rule) for rule in usual), strict=True)
+    rivals = {op: names for op, names in zip(graph.ops, of_ops, strict=True) if any(names)}
     ops = list(rivals)
     menus = [[row for row in kernels_for(graph, op, core) if not (row.flash_heavy or row.copying)] for op in ops]
     names = list(dict.fromkeys(row.name for menu in menus for row in menu))
