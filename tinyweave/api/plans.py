@@ -69,25 +69,19 @@ def request_of(options: PlanOptions, device: Device | None = None) -> Request:
 
 
 def with_defaults(model: Model, request: Request) -> Request:
-    """Return a request with its missing objective, Flash limit and kernels filled in.
+    """Return a request with its missing objective and Flash limit filled in.
 
     Objective: if missing, `balanced`.
 
     Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. To decide whether Flash
     or RAM is scarcer, `balanced` still uses the Flash limit of the request.
-
-    Kernels: for `size` without a time limit, portable kernels, which need no scratch and less code. The core's own kernels are
-    then only used if they give a smaller arena.
     """
     limits = request.limits
     objective = request.objective or "balanced"
     sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None]
     flash = min((size for size in sizes if size is not None), default=None)
-    is_portable = objective == "size" and limits.cycles is None
-    core, fallback = ("", request.core) if is_portable else (request.core, "")
     to_balance = request.flash_to_balance or limits.flash
-    limits = replace(limits, flash=flash)
-    return replace(request, objective=objective, limits=limits, core=core, fallback_core=fallback, flash_to_balance=to_balance)
+    return replace(request, objective=objective, limits=replace(limits, flash=flash), flash_to_balance=to_balance)
 
 
 def make_plan(

@@ -21,7 +21,7 @@ from ..support.progress import Progress
 from .check import check
 from .fuse.row_access import StreamedIO
 from .fuse.row_schedule import plan_macs
-from .kernel_choice import KernelRule
+from .kernel_choice import PORTABLE, KernelRule
 from .kernels.cycles import cycles_to_compare
 from .kernels.flash_budget import (
     constant_bytes,
@@ -49,6 +49,7 @@ MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the 
 # kernels. A smaller gain may be an error of the estimates of code size and cycles.
 SMALLER_SET_PAYS = 0.95
 SLOWEST_SET = 1.05  # a set with less Flash may take so many times the cycles: a board with room should not get slow kernels
+PORTABLE_PAYS = 1.02  # `size` takes other kernels than portable ones, which are slow, if they need less than this times the RAM
 
 SpaceCache = dict[tuple[Graph, StreamedIO, bool], PlanSpaces]
 """Plan spaces by graph, streamed inputs and outputs, and `Request.fast`."""
@@ -105,9 +106,6 @@ class PlanSearch:
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)
         known, key = {} if known is None else known, (graph, streamed_io(graph, request), request.fast)
         self._spaces = known.setdefault(key, PlanSpaces(*key))
-        self._fallback: PlanSearch | None = None
-        if request.fallback_core:
-            self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), known)
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
         """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
@@ -126,8 +124,7 @@ class PlanSearch:
     @cached_property
     def least_bytes(self) -> int:
         """Return a lower bound in bytes on the RAM of every plan; NEVER (infinity) if there is no plan."""
-        least = least_ram(self.spaces())
-        return least if self._fallback is None else min(least, self._fallback.least_bytes)
+        return least_ram(self.spaces())
 
     def plan(
         self,
@@ -176,30 +173,36 @@ class PlanSearch:
         return self._least_ram(best, limits, byte_limit) if objective == "size" else best
 
     def _least_ram(self, best: Plan, limits: Limits, byte_limit: int) -> Plan:
-        """Return the plan with the least arena plus estimated stack: `best`, an unfused plan, or one with the core's kernels.
+        """Return the plan with the least arena plus estimated stack: `best`, an unfused plan, or one with portable kernels.
 
-        `best` has the least arena of the plans with these kernels. The loops of fused stages take stack, so an unfused plan may
-        need less RAM. A plan that exceeds the limit of RAM, Flash or time is only chosen if the others do, too.
+        `best` has the least arena of all plans and, of those, the fewest cycles. The loops of fused stages take stack, so an
+        unfused plan may need less RAM. Portable kernels take the least stack, but several times the cycles: they must save a
+        share of the RAM (PORTABLE_PAYS), or meet the limit. A plan that exceeds the limit of RAM, Flash or time is only chosen
+        if the others do, too.
         """
-        core, cycle_limit = self.request.core or self.request.fallback_core, NEVER if limits.cycles is None else limits.cycles
+        core, cycle_limit = self.request.core, NEVER if limits.cycles is None else limits.cycles
 
-        def cost(each: Plan) -> tuple[int, bool, int, int]:
+        def cost(each: Plan, pays: float = 1.0) -> tuple[int, bool, int, float]:
             over = max(0, _ram(each) - byte_limit)
             late = 0 if cycle_limit == NEVER else max(0, self._cycles(each) - cycle_limit)
-            return over, not self._fits_flash(each), late, _ram(each) + stack_bytes(each, core)
+            return over, not self._fits_flash(each), late, (_ram(each) + stack_bytes(each, core)) * pays
 
-        stack = least_stack(self.graph, self.kernel_sets[-1], core)
-        is_whole = not any(self._spaces.streams)
-        if self.request.strategy == "best" and is_whole and any(stage.schedule for stage in best.stages):
-            unfused = self._spaces.of(tuple(self.kernel_sets[-1]), "unfused")
-            if least_ram(unfused) + stack < cost(best)[-1]:
-                objectives: list[PathObjective] = ["size"] if cycle_limit == NEVER else list(COSTS)
-                best = min([best, *(best_plan(unfused, each, byte_limit, cycle_limit) for each in objectives)], key=cost)
-        if self._fallback is not None:
-            stack = least_stack(self.graph, self._fallback.kernel_sets[-1], core)
-            if self._fallback.least_bytes + stack < cost(best)[-1]:
-                within = replace(limits, ram=None if byte_limit == NEVER else byte_limit, maps=())
-                best = min(best, self._fallback.plan("size", within, checked=False), key=cost)
+        def better(one: Plan, kernels: KernelSet, strategy: str, pays: float = 1.0) -> Plan:
+            """Return the better of a plan and the best one of a strategy with other kernels, whose RAM counts `pays` times."""
+            spaces = self._spaces.of(kernels, strategy, self.request.max_mac_overhead)
+            if (least_ram(spaces) + least_stack(self.graph, kernels, core)) * pays >= cost(one)[-1]:
+                return one
+            other = min((best_plan(spaces, each, byte_limit, cycle_limit) for each in objectives), key=cost)
+            return other if cost(other, pays) < cost(one) else one
+
+        objectives: list[PathObjective] = ["size"] if cycle_limit == NEVER else list(COSTS)
+        may_unfuse = self.request.strategy == "best" and not any(self._spaces.streams)
+        pays = 1.0 if cost(best)[0] else PORTABLE_PAYS
+        for kernels in (tuple(self.kernel_sets[-1]), (PORTABLE,))[: 2 if core else 1]:
+            if kernels == (PORTABLE,):
+                best = better(best, kernels, self.request.strategy, pays)
+            if may_unfuse and any(stage.schedule for stage in best.stages):
+                best = better(best, kernels, "unfused", pays if kernels == (PORTABLE,) else 1.0)
         return best
 
     def _in_memories(self, best: Plan, objective: Objective, limits: Limits, progress: Progress | None) -> Plan:

@@ -75,8 +75,8 @@ class Limits:
 class Request:
     """The input of the planner besides the network: a strategy, an objective, limits and a core.
 
-    Objective `size` minimises RAM (arena plus estimated stack), `speed` cycles, `balanced` the product of arena and cycles, and
-    `flash` constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least
+    Objective `size` minimises RAM (arena plus estimated stack, within 2 %), `speed` cycles, `balanced` the product of arena and
+    cycles, and `flash` constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least
     product of Flash and cycles, provided that the product of RAM, Flash and cycles falls by more than 5 %. If no plan is within
     the limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command line and JSON call the
     strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
@@ -90,7 +90,6 @@ class Request:
     stream_inputs: bool = False  # a callback delivers the inputs row by row
     stream_outputs: bool = False  # a callback receives row by row each output that is computed by rows and read by no op
     core: str = ""  # the core whose fast kernels the plan may use; "" for portable kernels only
-    fallback_core: str = ""  # the core whose kernels objective `size` may use if only they give a smaller arena
     flash_to_balance: int | None = None  # bytes that `balanced` compares the Flash of a plan with; None for the Flash limit
     other_flash: tuple[OtherFlash, ...] = ()  # measured Flash besides the constants of kernels; empty to estimate it
     # where constants are: flash; ram: all are copied; auto: copied where that saves the most cycles; file: in one beside the C
