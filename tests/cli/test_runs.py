@@ -135,8 +135,8 @@ def test_verify_and_profile_print_their_results(capsys, chain, emulator):
 
 @pytest.mark.emulator
 def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, chain, tmp_path, emulator):
-    earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
-    assert run("profile", chain, "--device", "stm32l4r5", "--json", "-o", events) == 0
+    earlier = tmp_path / "earlier.json"
+    assert run("profile", chain, "--device", "stm32l4r5", "--json") == 0
     earlier.write_text(capsys.readouterr().out)
     found = json.loads(earlier.read_text())
     assert found["cycles_range"][0] < found["cycles"] < found["cycles_range"][1] and found["flash_waits"] == 5
@@ -145,8 +145,6 @@ def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, c
     assert found["energy_mj"] == pytest.approx(found["latency_ms"] * 13.2 * 3 / 1000, abs=0.0001)
     layers = [layer["cycles"] for layer in found["layers"] if layer["cycles"] is not None]
     assert sum(layers) == pytest.approx(found["cycles"], rel=0.05)
-    traced = json.loads(events.read_text())
-    assert sum(event["dur"] for event in traced["traceEvents"]) == pytest.approx(sum(layers) / 120)
 
     assert run("profile", chain, "--device", "stm32l4r5", "--optimize", "size", "--compare", earlier) == 0
     printed = capsys.readouterr().out

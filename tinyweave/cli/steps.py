@@ -15,10 +15,8 @@ from .modules import (
     api,
     columns,
     devices,
-    figure,
     files,
     front,
-    front_figure,
     ir,
     kernel_shares,
     manifest,
@@ -121,19 +119,14 @@ def show_needs(entries: Sequence[dict[str, Any]]) -> None:
             text.show_verdict(text.console(), record)
 
 
-def show_front(target: Arguments, *, picture: Path | None, as_json: bool) -> int:
-    """Show the Pareto front as a table or as JSON, and return the exit code of `plan --pareto`.
-
-    `picture` is the path of a figure to draw; None for none.
-    """
+def show_front(target: Arguments, *, as_json: bool) -> int:
+    """Show the Pareto front as a table or as JSON, and return the exit code of `plan --pareto`."""
     if target.options.schedule != "best":
         raise ir.CompileError(f"--pareto needs schedule best, not {target.options.schedule}", "leave out --schedule")
     with progress_bar() as report:
         record = front.front_of(
             target.model, target.device, api.request_of(target.options, target.device), by_flash=True, progress=report
         )
-    if picture is not None:
-        files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     show(record, lambda: [text.show_front], as_json=as_json)
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
