@@ -498,12 +498,10 @@ class Quantisation:
         calibration: the scale chosen for each group of tensors, and the method that chose it.
         preprocessing: scale and offset of the samples' values.
         used: indices of the samples that chose the ranges.
-        gains: improvement that was tried -> gain in SQNR in dB; the improvement was kept only if the gain is above 0.
         fidelity: error relative to the float model, on all samples.
         blame: error of each layer; None if it was not requested.
         precision: layers with 4-bit weights or int16 activations; None if there was no limit to meet.
         float_bytes: bytes of the float model's file.
-        left_out: improvements that were dropped because a limit would not have been met.
     """
 
     model: Model
@@ -511,12 +509,10 @@ class Quantisation:
     calibration: Calibration
     preprocessing: Preprocessing
     used: tuple[int, ...]
-    gains: Mapping[str, float]
     fidelity: Fidelity
     blame: Blame | None
     precision: MixedPrecision | None
     float_bytes: int
-    left_out: tuple[str, ...]
 
     @property
     def file(self) -> bytes:

@@ -456,9 +456,6 @@ def quantize(
     labels: Any = None,
     method: str = METHOD,
     samples: int | None = None,
-    equalize: bool = False,
-    correct_bias: bool = False,
-    adaptive_rounding: bool = False,
     blame: bool = False,
     flash: int | str | None = None,
     min_sqnr: float | None = None,
@@ -468,9 +465,8 @@ def quantize(
 ) -> Quantisation:
     """Quantise a float model to int8 and compare it with the float model.
 
-    Each improvement (equalize, correct_bias, adaptive_rounding) is kept only if it raises the SQNR; `.gains` of the result has
-    the dB. To meet a limit (flash, min_sqnr, max_accuracy_drop), some layers get 4-bit weights or int16 activations, which
-    `.precision` of the result lists. 4-bit weights are always rounded adaptively.
+    To meet a limit (flash, min_sqnr, max_accuracy_drop), some layers get 4-bit weights or int16 activations, which
+    `.precision` of the result lists.
 
     Args:
         model: a float model, the path of its file, or a PyTorch module, which is traced with the first of the samples.
@@ -482,9 +478,6 @@ def quantize(
             own folder of files. None takes the labels of a .npz file; without labels, no accuracy is measured.
         method: how ranges are chosen: "minmax", "percentile", "mse" or "entropy", or "auto" for the best mixture of them.
         samples: largest number of samples that choose the ranges; None is 200. All samples are used for the comparison.
-        equalize: rescale channels between layers.
-        correct_bias: restore the means of layers to those of the float model.
-        adaptive_rounding: round each weight up or down to minimise the error of its layer.
         blame: measure the error of each layer; the result's `blame` lists the layers, largest error first, with remedies.
         flash: Flash limit in bytes, or text such as "64k". None is no limit.
         min_sqnr: least signal-to-quantisation-noise ratio at the outputs in dB. None is no limit.
@@ -498,7 +491,7 @@ def quantize(
         CompileError: the model cannot be quantised, the samples do not fit its inputs, or a limit cannot be met.
     """
     most, limits = api.CALIBRATION if samples is None else samples, api.precision_limits(flash, min_sqnr, max_accuracy_drop)
-    options = api.QuantiseOptions(method, most, equalize, correct_bias, adaptive_rounding, limits)
+    options = api.QuantiseOptions(method, most, limits)
     if not isinstance(model, (Model, Quantisation, Pruning, str, Path)):
         model, inputs = api.load_float_module(model, inputs)
     read_as = _read_as(scale, offset, labels)

@@ -41,16 +41,6 @@ def quantise_options(
         int,
         option("--samples N", "Choose ranges from at most N samples; int8 and float are compared on all.", min=1, max=100_000),
     ] = 200,
-    equalize: Annotated[
-        bool, option("--equalize", "Rescale the channels between layers to similar ranges, if the SQNR improves.")
-    ] = False,
-    correct_bias: Annotated[
-        bool,
-        option("--correct-bias", "Correct biases so that channel means equal those of the float model, if the SQNR improves."),
-    ] = False,
-    adaptive_rounding: Annotated[
-        bool, option("--adaptive-rounding", "Round each weight to minimise the error of its layer, if the SQNR improves.")
-    ] = False,
     blame: Annotated[
         bool,
         option(

@@ -42,8 +42,6 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
         },
         "samples": {"calibrated": len(done.used), "compared": near.samples},
         "methods": dict(Counter(done.calibration.methods.values()).most_common()),
-        "gains": dict(done.gains),
-        "left_out": list(done.left_out),
         **_fidelity(near),
         "precision": mixed
         and {**{key: getattr(mixed, key) for key in said}, "layers": [asdict(layer) for layer in mixed.layers]},
@@ -73,9 +71,6 @@ def show_quantisation(out: Console, record: Record) -> None:
         f"the network was given {_preprocessing(record['preprocessing'])}",
         f"ranges: from {samples['calibrated']:,} samples: {methods}",
     ]
-    for what, gain in record["gains"].items():
-        left = ", left out: a limit would be missed" if what in record["left_out"] else "" if gain > 0 else ", left out"
-        lines.append(f"{what}: {gain:+.2f} dB at the output{left}")
     lines += [
         f"compared with the float model on {samples['compared']:,} samples:",
         f"  signal to noise at the output: {record['sqnr_db']:.1f} dB",
