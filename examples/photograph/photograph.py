@@ -30,6 +30,11 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.simulate.run import Fault
 from tinyweave.support.files import write_below
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+# isort: split
+from firmware_programs import looking, run_program
+
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))
 SIDES = ((12.0, 9.0), (24.0, 18.0), (48.0, 36.0))  # anchors, rows and columns
@@ -95,7 +100,7 @@ def boxes_in_python(model: tw.Model, head: Head, image: NDArray[np.int8], thresh
 def firmware(model: tw.Model, head: Head, source: str, threshold: float) -> api.Package:
     """Return the detector as firmware that reads a JPEG file."""
     package = packaged([model], source, "python examples/photograph/photograph.py")
-    return api.looking(package, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
+    return looking(package, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
 
 
 def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
@@ -123,7 +128,7 @@ def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> S
     model, head = detector(folder)
     package = firmware(model, head, spec, threshold)
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
-    played = api.run_program(package, output / "photo.jpg")
+    played = run_program(package, output / "photo.jpg")
     image = seen_by(model, spec, photo)
     wanted = boxes_in_python(model, head, image, threshold)
     ram = dict(played.ram)

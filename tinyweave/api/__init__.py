@@ -14,7 +14,7 @@ from ..lazy import attributes
 if TYPE_CHECKING:
     from ..planning import Limits, Plan, Request
     from ..planning.ablation import ablation
-    from ..projects import cascade, check_format, export_files, listening, looking
+    from ..projects import check_format, export_files
     from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
     from .code import CodeOptions, NewWeights, compiled_bytes, emit_c, emulated_core, merge_files, new_weights, write
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         request_of,
     )
     from .preparation import preparation_of, task_of
-    from .program_run import run_program
     from .pruning import PruneOptions, prune_model
     from .quantisation import (
         SampleOptions,
