@@ -67,8 +67,6 @@ def test_the_commands_of_the_guide_give_the_documented_output(
     commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     assert len(commands) >= 3
     for command in commands:
-        if "prune" in command:
-            pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
         assert main(shlex.split(command)[1:]) == 0, command
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     capsys.readouterr()

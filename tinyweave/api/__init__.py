@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         request_of,
     )
     from .preparation import preparation_of, task_of
-    from .pruning import PruneOptions, prune_model
     from .quantisation import (
         SampleOptions,
         accuracies,
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
         quantize_model,
     )
     from .references import ProofOptions, samples
-    from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
+    from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Quantisation, Reordering
     from .row_sources import row_source_bytes
     from .running import Outputs, run_model
     from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run_plan, verify_plan
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
         pareto,
         plan,
         profile,
-        prune,
         quantize,
         reorder,
         run,

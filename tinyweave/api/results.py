@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # `load` needs none of these modules
     from ..quantize.blame import Blame
     from ..quantize.calibrate import Calibration
     from ..quantize.calibration_samples import Preprocessing
-    from ..quantize.channel_pruning import Footprint, PrunedLayer
     from ..quantize.fidelity import Fidelity
     from ..quantize.mixed_precision import MixedPrecision
     from ..simulate.compare import Verification
@@ -452,40 +451,6 @@ def _of_limit(need: int, limit: int | None) -> str:
 
 def _proof_text(verification: Verification | None) -> str:
     return "every output byte is right" if verification and verification.ok else "a byte differs"
-
-
-@dataclass(frozen=True, eq=False)
-class Pruning:
-    """A float model after channel pruning, training and quantisation to int8.
-
-    Attributes:
-        model: the int8 model, for `plan`, `compile` and `verify`.
-        layers: the layers that lost channels.
-        needs: RAM and Flash of the smallest plan, in bytes: of the unpruned int8 network, and of the pruned one.
-        macs: multiply-accumulates of the unpruned network, and of the pruned one.
-        fidelities: error relative to the float model of three int8 networks: unpruned, pruned, and pruned and trained. The last
-            two are equal without training.
-        trained: number of training samples.
-        epochs: epochs of training.
-    """
-
-    model: Model
-    layers: tuple[PrunedLayer, ...]
-    needs: tuple[Footprint, Footprint]
-    macs: tuple[int, int]
-    fidelities: tuple[Fidelity, Fidelity, Fidelity]
-    trained: int
-    epochs: int
-
-    @property
-    def file(self) -> bytes:
-        """Return the pruned int8 model as the bytes of a .tflite file."""
-        return self.model.file
-
-    def __repr__(self) -> str:
-        """Return the name, and the RAM and Flash of the pruned network."""
-        after = self.needs[1]
-        return f"<Pruning of '{self.model.name}': {after.ram:,} B of RAM, {after.flash:,} B of Flash>"
 
 
 @dataclass(frozen=True, eq=False)

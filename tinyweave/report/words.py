@@ -436,8 +436,6 @@ def remedy_line(remedy: Record) -> str:
         case "quantize":
             said = "fits" if remedy["fits"] else "may fit"
             return f"weights of 4 bits{beside}: constants {remedy['flash']:,} B, {_needs(remedy)}, {said}; planned"
-        case "prune":
-            return f"fewer channels{beside}: about {100 * remedy['share']:.0f} % of the weights may be kept, as an estimate"
         case "input":
             rows, columns = (max(1, round(remedy["share"] * side)) for side in remedy["input"][1:3])
             old = "x".join(map(str, remedy["input"][1:3]))
