@@ -19,12 +19,12 @@ from tinynas.int8 import int8_outputs, quant_of
 from tinynas.tasks.boxes import Head, head_of
 from tinynas.trained import open_trained
 from tinyweave import api
-from tinyweave.camera.jpeg import decode
 from tinyweave.simulate.run import Fault
 from tinyweave.support.files import write_below
 
 # isort: split
 import firmware_programs  # photograph.py has added its folder
+from jpeg_decoder import decode
 
 FIRST, PERSON = "person", "person"  # the first network's name in C, and its class that matters
 CLASSIFIER = replace(ARCH, image=(96, 96, 3), classes=2, anchors=0, last=64)

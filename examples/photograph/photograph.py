@@ -24,7 +24,6 @@ from tinynas.network import to_graph
 from tinynas.tasks.boxes import Head, as_text, head_of
 from tinynas.trained import open_trained
 from tinyweave import api
-from tinyweave.camera.jpeg import decode
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.simulate.run import Fault
@@ -34,6 +33,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 # isort: split
 from firmware_programs import looking, run_program
+from jpeg_decoder import decode
 
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))
@@ -118,7 +118,7 @@ def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
 def seen_by(model: tw.Model, source: str, photo: bytes) -> NDArray[np.int8]:
     """Return the input of a network that a JPEG file gives."""
     _, rows, columns, channels = model.graph.tensors[model.graph.inputs[0]].shape
-    return input_of(row_source(source), photo, (rows, columns, channels), pixel_values())
+    return input_of(row_source(source), decode(photo, channels).tobytes(), (rows, columns, channels), pixel_values())
 
 
 def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> Scene:
