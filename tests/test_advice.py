@@ -188,7 +188,7 @@ def test_each_remedy_is_an_existing_command(capsys, mobile):
 
 
 def test_a_smaller_input_is_advised_for_large_maps_and_not_for_large_constants(capsys):
-    for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False)):
+    for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False), (("--ram", "3k", "--flash", "20k"), False)):
         remedies = record_of(capsys, DIGITS, *limits)["remedies"]
         assert any(each["way"] == "input" for each in remedies) == wanted
         shares = {each["way"]: each["share"] for each in remedies if each["share"] is not None}

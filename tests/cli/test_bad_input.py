@@ -62,7 +62,7 @@ from tinyweave.ir import CompileError, Graph, Op
         (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer never recomputes"),
         (("compile", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"), "--schedule unfused never recomputes"),
         (("compare", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"), "--schedule unfused never recomputes"),
-        (("profile", "{chain}", "--compare", "{chain}", "--json"), "is not JSON"),
+        (("profile", "{chain}", "--compare", "{folder}/none.txt"), "No such file"),
         (("reorder", "{chain}", "-o", "{folder}/a.jpg"), "the name 'a.jpg' does not end in .tflite; give another name"),
         (("reorder", "{chain}", "-o", "{folder}/a_file/a.tflite"), "cannot write"),
         (("reorder", "{chain}", "--engine", "tvm"), "--engine tvm is unknown; it is one of tflm"),

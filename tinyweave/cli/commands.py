@@ -267,8 +267,8 @@ def profile(
     *,
     chosen: Options,
     inputs: Inputs = None,
-    compare_with: Annotated[
-        Path | None, option("--compare FILE", "Compare with an earlier `profile --json`, or with a board's log of an export.")
+    board_log: Annotated[
+        Path | None, option("--compare FILE", "Compare with the log of an export's example on a board.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -277,11 +277,11 @@ def profile(
     Shows instructions and kernel of each layer, estimated cycles and milliseconds on the device, the stack, and the sizes of
     code and data.
 
-    Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
+    Example: tinyweave profile kws.tflite --device stm32f746
     """
-    before, log = steps.read_compared(compare_with) if compare_with else (None, None)
-    if before is not None and as_json:
-        raise ir.CompileError("--compare with a profile prints text only, not --json", "leave out one of them")
+    log = None
+    if board_log is not None:
+        log = files.read_file(board_log, 1 << 26, "give the log of an export's example").decode(errors="replace")
     target = steps.target_of(model, chosen)
     arrays = sample_files.read_inputs(inputs, target.model)
     with steps.progress_bar() as report:
@@ -292,9 +292,7 @@ def profile(
         record["measured"] = measured.measured_records(record, planned, log)
 
     def shown() -> list[steps.Show]:
-        if log is not None:
-            return [text.show_measured]
-        return [partial(text.show_profile, before=before), text.show_memory, text.show_instructions]
+        return [text.show_profile, text.show_memory, text.show_instructions] if log is None else [text.show_measured]
 
     steps.show(record, shown, as_json=as_json)
     return 0

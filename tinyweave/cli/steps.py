@@ -15,7 +15,6 @@ from .modules import (
     api,
     columns,
     devices,
-    files,
     front,
     ir,
     kernel_shares,
@@ -23,7 +22,6 @@ from .modules import (
     planning,
     records,
     results,
-    schema,
     text,
 )
 from .options import DOES_NOT_FIT, Options, plan_options, shapes_of
@@ -129,18 +127,6 @@ def show_front(target: Arguments, *, as_json: bool) -> int:
         )
     show(record, lambda: [text.show_front], as_json=as_json)
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
-
-
-def read_compared(path: Path) -> tuple[dict[str, Any] | None, str | None]:
-    """Read the file of `profile --compare`: return (a record of `profile --json`, None), or (None, a board's log)."""
-    expected = "a file of 'profile --json', or the log of an export's example"
-    printed = files.read_file(path, schema.MAX_BYTES, f"give {expected}").decode("utf-8", "replace")
-    if "tw-profile " in printed and not printed.lstrip().startswith("{"):
-        return None, printed
-    kind, record = schema.read(path, expected)
-    if kind != "record" or record["steps"] is None:
-        raise ir.CompileError(f"'{path}' is no record of a profile", f"give {expected}")
-    return record, None
 
 
 def report_earlier_files(folder: Path, written: manifest.Written, *, as_json: bool = False) -> None:
