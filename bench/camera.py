@@ -19,7 +19,6 @@ import one_line  # noqa: F401
 
 # isort: split
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from tinyweave.camera.emit import c_files, ram_bytes
@@ -28,6 +27,9 @@ from tinyweave.devices import find
 from tinyweave.simulate import emulated
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "examples" / "photograph"))
+from jpeg_decoder import decode  # noqa: E402
+
 PHOTOS = ROOT.parent / "shared" / "data" / "person_voc"
 BOARDS = ("stm32f746", "stm32f412")  # a Cortex-M7 and a Cortex-M4
 QUALITY = 85  # of the JPEG files, with colours at half the size
@@ -113,7 +115,8 @@ def run(core: str, source: RowSource, shape: tuple[int, int, int], data: bytes) 
 def rows(source: RowSource, shape: tuple[int, int, int], photos: list[Path]) -> Iterator[str]:
     pictures = [picture(photo, source) for photo in photos]
     runs = {name: [run(find(name).core, source, shape, data) for data in pictures] for name in BOARDS}
-    wanted: list[NDArray[np.int8]] = [input_of(source, data, shape, pixel_values()) for data in pictures]
+    pixels = [decode(data, shape[2]).tobytes() if source.form == JPEG else data for data in pictures]
+    wanted = [input_of(source, each, shape, pixel_values()) for each in pixels]
     same = all(done.outputs[0] == each.tobytes() for ran in runs.values() for (done, _), each in zip(ran, wanted, strict=True))
     cells = [source.text(), " x ".join(map(str, shape)), f"{max(done.instructions or 0 for done, _ in runs[BOARDS[0]]):,}"]
     for name, ran in runs.items():

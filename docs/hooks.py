@@ -25,7 +25,7 @@ API = {  # task -> public names
     "Plan": "plan PlanOptions Plan pareto compare Fit reorder Reordering",
     "Write C, prove it, measure it": "compile verify Verification profile Profile deploy Deployment weights",
     "Into a build system": "export",
-    "From float to int8": "quantize Quantisation prune Pruning prepare_qat convert_qat",
+    "From float to int8": "quantize Quantisation prepare_qat convert_qat",
     "Find a network": "search train",
     "Show and check": "report explore guard",
     "Boards, cache, errors": "devices Device cache CompileError",

@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.report.figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
-
+WIDTH, TOP, LEFT, RIGHT, HEAD = 1120, 44, 88, 16, 34  # pixels: of the picture, its margins, the height of a heading
 FAINT = -96  # int8 scores up to this value are not drawn
 CELL, WAVE, ROW = 32, 110, 13  # pixels: side of a cell of the matrix, height of the waveform, height of a class's scores
 RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
@@ -39,7 +38,12 @@ def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64]
     """Return an SVG of a confusion matrix ([true class, predicted class]), and of a recording if `heard` is not None."""
     second = TOP + HEAD + CELL * len(classes) + HEAD
     recording = [] if heard is None else _recording(classes, heard, second + HEAD)
-    lines = sheet(second + (4 * HEAD + WAVE + ROW * len(classes) if recording else 0), escape(title))
+    size = f'width="{WIDTH}" height="{second + (4 * HEAD + WAVE + ROW * len(classes) if recording else 0)}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
+        f'<rect {size} fill="white"/>',
+        f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>',
+    ]
     return "\n".join([*lines, *_matrix(classes, counts, TOP + HEAD), *recording, "</svg>"]) + "\n"
 
 

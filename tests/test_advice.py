@@ -148,7 +148,7 @@ def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile)
     proposals = record["advice"]
     assert [each["changes"] for each in proposals] == [["--flash", "32k"]] and proposals[0]["fits"]
     check_commands(capsys, proposals)
-    assert [each["way"] for each in record["remedies"]] == ["quantize", "prune", "search"]
+    assert [each["way"] for each in record["remedies"]] == ["quantize", "search"]
     assert run("plan", mobile, "--flash", constants - 1) == 1
     printed = capsys.readouterr().out
     assert "no option saves 1 B of constants; other ways to make it fit" in printed and "would be enough" not in printed
@@ -161,9 +161,9 @@ def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):
     assert record["excess"]["ram"] > 0 and record["excess"]["flash"] > 0
     assert [each["changes"] for each in record["advice"]] == [["--stream-inputs", "--flash", "32k"]]
     check_commands(capsys, record["advice"])
-    small, pruned, _ = record["remedies"]
-    assert (small["way"], small["changes"]) == ("quantize", ["--stream-inputs"]) == ("quantize", pruned["changes"])
-    assert pruned["command"].endswith(f"--flash {constants - 1}"), "the RAM is no reason to prune then"
+    small, _ = record["remedies"]
+    assert (small["way"], small["changes"]) == ("quantize", ["--stream-inputs"])
+    assert small["command"].endswith(f"--flash {constants - 1}")
 
 
 def test_the_remedy_of_4_bit_weights_halves_the_bytes_of_weights(capsys):
@@ -188,11 +188,11 @@ def test_each_remedy_is_an_existing_command(capsys, mobile):
 
 
 def test_a_smaller_input_is_advised_for_large_maps_and_not_for_large_constants(capsys):
-    for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False)):
+    for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False), (("--ram", "3k", "--flash", "20k"), False)):
         remedies = record_of(capsys, DIGITS, *limits)["remedies"]
         assert any(each["way"] == "input" for each in remedies) == wanted
         shares = {each["way"]: each["share"] for each in remedies if each["share"] is not None}
-        assert all(0 < share < 1 for share in shares.values()) and "prune" in shares
+        assert all(0 < share < 1 for share in shares.values()) and set(shares) <= {"input"}
     (smaller,) = (each for each in record_of(capsys, DIGITS, "--ram", "3k")["remedies"] if each["way"] == "input")
     assert smaller["share"] ** 2 * 6528 == pytest.approx(3072), "maps shrink with the area"
 
@@ -333,4 +333,4 @@ def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monk
     assert ["--io", "int8", "--flash", "4m"] in [each["changes"] for each in record["advice"]]
     fast = next(each for each in record["advice"] if "--flash" in each["changes"])
     assert fast["latency_ms"] < 4000, "that of the kernels which have room"
-    assert {"quantize", "prune", "search"} == {each["way"] for each in record["remedies"]}
+    assert {"quantize", "search"} == {each["way"] for each in record["remedies"]}

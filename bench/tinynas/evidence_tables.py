@@ -9,9 +9,9 @@ from statistics import mean
 from evidence import COMPARED, KIB, SEEDS, SUPERNET, Experiment, experiments, label, spaces
 from evidence_results import Results, Table, Tested, difference, mean_of, outcomes, ranged
 from scipy.stats import spearmanr
+from sheet import COLOURS, LEFT, sheet
 
 from tinynas.stage_one import By
-from tinyweave.report.figure import COLOURS, LEFT, sheet
 
 NAMES = {
     "mobilenet_v2": "scaled MobileNetV2",

@@ -22,9 +22,10 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
+from sheet import COLOURS, LEFT, sheet
+
 from tinynas.space import MOBILE
 from tinynas.stage_one import PERCENTILE, Schedule, Setting, StageLimits, best_setting, stage_one_per_limit
-from tinyweave.report.figure import COLOURS, LEFT, sheet
 
 KIB, CLASSES = 1024, 100
 RAMS, FLASHES = (192, 256, 320, 384, 512), (512, 1024, 1536, 2048)

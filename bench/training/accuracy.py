@@ -46,7 +46,6 @@ from tinyweave.simulate import compare, host
 
 ROOT = Path(__file__).resolve().parents[2]
 CALIBRATION = 200  # images
-OURS = {"ours": {}, "ours, improved": {"equalize": True, "correct_bias": True}}
 NARROWED = {"ours, 4 bits": 0.51}  # to this share of the bytes of int8 weights: nearly all layers have 4 bits
 TRAINED_ON = {"ours, 4 bits, trained": 4, "float, trained on": None}  # to the bits of weights; in float for comparison
 RATE = 1e-3  # of training on, at its greatest
@@ -63,10 +62,10 @@ HEADS = (
 )
 
 
-def ours(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor, *, options: dict[str, bool]) -> np.ndarray:
+def ours(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor) -> np.ndarray:
     """Return the scores of our int8 form of a network, computed by its C."""
     real = from_module(module, asked[:1])
-    return by_c(quantise(real, open_samples(last(calibrating), real), QuantiseOptions(**options)).graph, last(asked))
+    return by_c(quantise(real, open_samples(last(calibrating), real), QuantiseOptions()).graph, last(asked))
 
 
 def narrowed(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor, *, share: float) -> np.ndarray:
@@ -134,7 +133,7 @@ def trained_on(
 
 
 QUANTISERS: dict[str, Callable[[nn.Module, torch.Tensor, torch.Tensor], np.ndarray]] = {
-    **{name: partial(ours, options=options) for name, options in OURS.items()},
+    "ours": ours,
     **{name: partial(narrowed, share=share) for name, share in NARROWED.items()},
     **RIVALS,
 }
@@ -220,7 +219,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[*NETWORKS, []], help="some of them; all if left out")
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--quantisers", nargs="+", choices=[*QUANTISERS, *TRAINED_ON], default=[*OURS, *RIVALS])
+    parser.add_argument("--quantisers", nargs="+", choices=[*QUANTISERS, *TRAINED_ON], default=["ours", *RIVALS])
     parser.add_argument("--folds", type=int, default=FOLDS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument(

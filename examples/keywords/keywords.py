@@ -29,6 +29,8 @@ from tinyweave.support.media import write_recording
 sys.path.append(str(Path(__file__).parents[1]))
 
 # isort: split
+from firmware_programs import listening as listening_firmware
+from firmware_programs import run_program
 from recognised import Heard, confusion, recognised_svg
 
 MODEL, INPUTS, TRAINED = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "trained.json"
@@ -86,7 +88,7 @@ def firmware(model: tw.Model) -> api.Package:
     package = api.package(
         [model], [planned], board, api.PackageOptions("keywords", command="python examples/keywords/keywords.py")
     )
-    return api.listening(package, beside, **HEARING)
+    return listening_firmware(package, beside, **HEARING)
 
 
 def parts_of(ram: Mapping[str, int]) -> str:
@@ -158,7 +160,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     write_recording(output / "recording.wav", RATE, sound)
     agrees = True
     try:
-        played = api.run_program(package, output / "recording.wav")
+        played = run_program(package, output / "recording.wav")
     except tw.CompileError as error:
         print(f"  not run as firmware: {error}")
     else:

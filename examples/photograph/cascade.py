@@ -19,9 +19,12 @@ from tinynas.int8 import int8_outputs, quant_of
 from tinynas.tasks.boxes import Head, head_of
 from tinynas.trained import open_trained
 from tinyweave import api
-from tinyweave.camera.jpeg import decode
 from tinyweave.simulate.run import Fault
 from tinyweave.support.files import write_below
+
+# isort: split
+import firmware_programs  # photograph.py has added its folder
+from jpeg_decoder import decode
 
 FIRST, PERSON = "person", "person"  # the first network's name in C, and its class that matters
 CLASSIFIER = replace(ARCH, image=(96, 96, 3), classes=2, anchors=0, last=64)
@@ -68,9 +71,9 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
     second, head = detector(folders[1])
     package = packaged([first, second], spec, "python examples/photograph/cascade.py")
     beside = head.c_files(quant_of(second.graph))
-    package = api.cascade(package, beside, label=label, at_least=at_least, threshold=head.limit(threshold))
+    package = firmware_programs.cascade(package, beside, label=label, at_least=at_least, threshold=head.limit(threshold))
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
-    played = api.run_program(package, output / "photo.jpg")
+    played = firmware_programs.run_program(package, output / "photo.jpg")
     wanted = in_python((first, second), head, spec, photo, {"label": label, "at_least": at_least, "threshold": threshold})
     is_right = played.printed == f"{wanted}, stack {played.ram['stack']}\n"
     arenas = [sum(model.plan.arena.values()) for model in package.models]

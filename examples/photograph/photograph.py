@@ -24,11 +24,16 @@ from tinynas.network import to_graph
 from tinynas.tasks.boxes import Head, as_text, head_of
 from tinynas.trained import open_trained
 from tinyweave import api
-from tinyweave.camera.jpeg import decode
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.simulate.run import Fault
 from tinyweave.support.files import write_below
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+# isort: split
+from firmware_programs import looking, run_program
+from jpeg_decoder import decode
 
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))
@@ -95,7 +100,7 @@ def boxes_in_python(model: tw.Model, head: Head, image: NDArray[np.int8], thresh
 def firmware(model: tw.Model, head: Head, source: str, threshold: float) -> api.Package:
     """Return the detector as firmware that reads a JPEG file."""
     package = packaged([model], source, "python examples/photograph/photograph.py")
-    return api.looking(package, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
+    return looking(package, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
 
 
 def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
@@ -113,7 +118,7 @@ def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
 def seen_by(model: tw.Model, source: str, photo: bytes) -> NDArray[np.int8]:
     """Return the input of a network that a JPEG file gives."""
     _, rows, columns, channels = model.graph.tensors[model.graph.inputs[0]].shape
-    return input_of(row_source(source), photo, (rows, columns, channels), pixel_values())
+    return input_of(row_source(source), decode(photo, channels).tobytes(), (rows, columns, channels), pixel_values())
 
 
 def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> Scene:
@@ -123,7 +128,7 @@ def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> S
     model, head = detector(folder)
     package = firmware(model, head, spec, threshold)
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
-    played = api.run_program(package, output / "photo.jpg")
+    played = run_program(package, output / "photo.jpg")
     image = seen_by(model, spec, photo)
     wanted = boxes_in_python(model, head, image, threshold)
     ram = dict(played.ram)

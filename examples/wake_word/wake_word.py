@@ -35,6 +35,12 @@ from tinyweave.support import toolchain
 from tinyweave.support.files import write_below
 from tinyweave.support.media import read_recording, write_recording
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+# isort: split
+from firmware_programs import listening as listening_firmware
+from firmware_programs import run_program
+
 HERE = Path(__file__).parent
 SHARED = HERE.parents[2] / "shared"
 MODEL, SPEECH = SHARED / "models" / "mlcommons__tiny__str_ww_ref_model.tflite", SHARED / "data" / "speech_commands_mini"
@@ -85,7 +91,7 @@ def firmware(model: tw.Model, features: WakeWordMel) -> Package:
     board = tw.devices.find(BOARD)
     planned = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core))
     package = api.package([model], [planned], board, api.PackageOptions(NAME, command="python examples/wake_word/wake_word.py"))
-    return api.listening(package, beside(features), **HEARING)
+    return listening_firmware(package, beside(features), **HEARING)
 
 
 def beside(features: WakeWordMel) -> dict[str, str]:
@@ -192,7 +198,7 @@ def show(path: Path, data: Path, word: str, device: str, output: Path) -> int:
     show_judged(stream, word, heard_at(printed, features))
     try:
         write_recording(output / "part.wav", RATE, part[:PLAYED])
-        played = api.run_program(package, output / "part.wav")
+        played = run_program(package, output / "part.wav")
     except tw.CompileError as error:
         print(f"  not run as firmware: {error}")
     else:

@@ -14,6 +14,7 @@ import pytest
 from camera.jpeg_files import random_jpeg
 from cases.strict import CPP, c99
 from cases.tiny import activation, constant, graph, ramp
+from jpeg_decoder import decode
 
 import tinyweave as tw
 from tinyweave import api, ops
@@ -149,7 +150,7 @@ def test_a_jpeg_file_gives_the_outputs_of_python_and_another_size_an_error(tmp_p
         if wrong:
             assert output == wrong
         else:
-            want = input_of(row_source("jpeg:40x30"), stream.getvalue(), (10, 12, 3), pixel_values())
+            want = input_of(row_source("jpeg:40x30"), decode(stream.getvalue()).tobytes(), (10, 12, 3), pixel_values())
             assert output == ops.run(api.load(path).graph, {"image": want[None]})["map"].tobytes()
     assert printed_by(program, stream.getvalue()[:200]) == b"-10"
 
@@ -161,7 +162,7 @@ def test_a_4_4_0_jpeg_needs_too_much_memory_in_colour_but_not_in_grey(tmp_path: 
         path, folder = model(tmp_path, channels), tmp_path / str(channels)
         tw.compile(path, out=folder, source="jpeg:64x30", stream_inputs=True)
         output = printed_by(built(folder, "-DA_FILE"), file)
-        image = input_of(row_source("jpeg:64x30"), file, (10, 12, channels), pixel_values())
+        image = input_of(row_source("jpeg:64x30"), decode(file, channels).tobytes(), (10, 12, channels), pixel_values())
         want = ops.run(api.load(path).graph, {"image": image[None]})["map"].tobytes()
         assert output == (str(status).encode() if status else want)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from camera.built import program
 from camera.jpeg_files import PLAYER, by_libjpeg, decoded_in_c, libjpeg, random_jpeg
+from jpeg_decoder import ERRORS, decode, partly_decoded
 
-from tinyweave.camera.jpeg import ERRORS, decode, partly_decoded
 from tinyweave.ir import CompileError
 
 Image = pytest.importorskip("PIL.Image")

@@ -12,8 +12,8 @@ import pytest
 from camera.built import request
 from camera.jpeg_files import random_jpeg
 from camera.test_row_source import random_trial
+from jpeg_decoder import decode
 
-from tinyweave.camera import jpeg
 from tinyweave.camera.row_source import HERE, input_of, memory_bytes
 from tinyweave.simulate import emulated
 
@@ -95,7 +95,7 @@ int32_t trials_invoke(void *const *memory, const void *io)
 
 def file_trial(data: bytes, wanted: list[bytes]) -> bytes:
     """Return the trial of a file, and append its expected output to `wanted`."""
-    wanted.append(jpeg.decode(data).tobytes())
+    wanted.append(decode(data).tobytes())
     return struct.pack("<3i", len(data), len(wanted[-1]), 1) + data
 
 

@@ -217,5 +217,7 @@ def test_faulty_source_specifications_are_refused(text: str, why: str) -> None:
 def test_pictures_of_other_sizes_are_refused() -> None:
     with pytest.raises(CompileError, match="the picture has 11 bytes, grey:3x4 has 12"):
         input_of(row_source("grey:3x4"), bytes(11), (2, 2, 1), pixel_values())
+    with pytest.raises(CompileError, match="the picture has 12 bytes, jpeg:3x4 has 36"):
+        input_of(row_source("jpeg:3x4"), bytes(12), (2, 2, 3), pixel_values())
     with pytest.raises(CompileError, match="integers of 32 bits"):
         resized(np.zeros((4093, 4095, 1), np.uint8), 4096, 4096)

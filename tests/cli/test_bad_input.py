@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -59,14 +58,13 @@ from tinyweave.ir import CompileError, Graph, Op
         (("devices", "toaster"), "unknown device 'toaster'"),
         (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain needs one plan, and --pareto shows many"),
         (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize needs one plan, and --pareto shows many"),
-        (("plan", "{chain}", "-o", "{folder}/a.svg"), "a.svg' would be the figure of --pareto; add --pareto, or give a name"),
-        (("plan", "{chain}", "--pareto", "-o", "{folder}/a.json"), "the name 'a.json' ends in neither .svg nor .png"),
+        (("plan", "{chain}", "--pareto", "-o", "{folder}/a.json"), "-o needs one plan, and --pareto shows many; leave out one"),
         (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer never recomputes"),
         (("compile", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"), "--schedule unfused never recomputes"),
         (("compare", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"), "--schedule unfused never recomputes"),
-        (("profile", "{chain}", "--compare", "{chain}", "--json"), "is not JSON"),
-        (("reorder", "{chain}", "-o", "{folder}/a.jpg"), "neither .tflite, .csv, .svg nor .png; give another name"),
-        (("reorder", "{chain}", "-o", "{folder}/new.tflite", "-o", "{folder}/a_file/a.csv"), "cannot write"),
+        (("profile", "{chain}", "--compare", "{folder}/none.txt"), "No such file"),
+        (("reorder", "{chain}", "-o", "{folder}/a.jpg"), "the name 'a.jpg' does not end in .tflite; give another name"),
+        (("reorder", "{chain}", "-o", "{folder}/a_file/a.tflite"), "cannot write"),
         (("reorder", "{chain}", "--engine", "tvm"), "--engine tvm is unknown; it is one of tflm"),
         (("reorder", "{chain}", "--engine", "tflm", "--max-mac-overhead", "0.9"), "--max-mac-overhead 0.9 is below 1"),
         (("reorder", "{chain}", "--engine", "tflm", "--max-mac-overhead", "nan"), "--max-mac-overhead nan is below 1"),
@@ -123,14 +121,13 @@ def test_names_of_tensors_and_files_cannot_write_control_codes(capsys, tmp_path)
         ("inspect", model),
         ("plan", model, "--explain", f"{evil}2"),
         ("plan", model),
-        ("reorder", model, "-o", tmp_path / "a.csv", "-o", tmp_path / "a.svg"),
+        ("reorder", model),
         ("compile", model, "-o", tmp_path / "c", "--device", "stm32f746"),
     ):
         assert run(*words) == 0
         printed = capsys.readouterr()
         assert printed.err == "" and all(line.isprintable() for line in printed.out.splitlines()), words
-    ElementTree.fromstring((tmp_path / "a.svg").read_text())
-    for path in [tmp_path / "a.csv", *(tmp_path / "c").iterdir()]:
+    for path in (tmp_path / "c").iterdir():
         assert all(line.isprintable() for line in path.read_text(encoding="utf-8").replace("\t", " ").split("\n")), path.name
 
 

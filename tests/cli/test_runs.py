@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import tiny
-from cli.running import PROMISED, bad, lookup, run, sample_files
+from cli.running import PROMISED, lookup, run, sample_files
 
 from tinyweave import api
 from tinyweave.api import runs
@@ -134,29 +134,22 @@ def test_verify_and_profile_print_their_results(capsys, chain, emulator):
 
 
 @pytest.mark.emulator
-def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, chain, tmp_path, emulator):
-    earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
-    assert run("profile", chain, "--device", "stm32l4r5", "--json", "-o", events) == 0
-    earlier.write_text(capsys.readouterr().out)
-    found = json.loads(earlier.read_text())
+def test_profile_estimates_cycles(capsys, chain, emulator):
+    assert run("profile", chain, "--device", "stm32l4r5", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
     assert found["cycles_range"][0] < found["cycles"] < found["cycles_range"][1] and found["flash_waits"] == 5
     assert found["instructions"] < found["cycles"] < 4 * found["instructions"]
     assert found["latency_ms"] == pytest.approx(found["cycles"] / 120e3, abs=0.001)
     assert found["energy_mj"] == pytest.approx(found["latency_ms"] * 13.2 * 3 / 1000, abs=0.0001)
     layers = [layer["cycles"] for layer in found["layers"] if layer["cycles"] is not None]
     assert sum(layers) == pytest.approx(found["cycles"], rel=0.05)
-    traced = json.loads(events.read_text())
-    assert sum(event["dur"] for event in traced["traceEvents"]) == pytest.approx(sum(layers) / 120)
 
-    assert run("profile", chain, "--device", "stm32l4r5", "--optimize", "size", "--compare", earlier) == 0
+    assert run("profile", chain, "--device", "stm32l4r5", "--optimize", "size") == 0
     printed = capsys.readouterr().out
-    assert "before" in printed and "ms (" in printed and "tw_conv_2d_s8_dsp is faster" in printed
+    assert "ms (" in printed and "tw_conv_2d_s8_dsp is faster" in printed
     assert max(map(len, printed.splitlines())) <= 100
-    assert run("profile", chain, "--device", "mps2-an386", "--compare", earlier) == 0
+    assert run("profile", chain, "--device", "mps2-an386") == 0
     assert "no Flash wait states" in " ".join(capsys.readouterr().out.split())
-    for broken in ("{", "[]", '{"macs": 1}', json.dumps(found | {"layers": [{"name": 1, "instructions": 2, "cycles": 3}]})):
-        earlier.write_text(broken)
-        assert str(earlier) in bad(capsys, "profile", chain, "--compare", earlier)
 
 
 @pytest.mark.emulator

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import firmware_programs
 import pytest
 from cases.strict import c99, sanitizers
 from pages import check_output
@@ -14,7 +15,6 @@ from projects.export import needs
 
 import tinyweave as tw
 from tinynas.int8 import quant_of
-from tinyweave import api
 from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_the_cascade_prints_the_outputs_of_each_network_alone(tmp_path: Path, mo
     assert len(set(scores)) > 2
     about["at_least"] = sorted(scores)[2]
     package = photograph.packaged(list(both), spec, "")
-    package = api.cascade(
+    package = firmware_programs.cascade(
         package, head.c_files(quant_of(both[1].graph)), label=1, at_least=about["at_least"], threshold=head.limit(0.4)
     )
     for name, text in {**package.files, **package.program}.items():
@@ -111,10 +111,10 @@ def test_a_cascade_of_other_than_two_models_is_refused(tmp_path: Path, monkeypat
     model, head = photograph.detector(None)
     one = photograph.packaged([model], "jpeg:64x48", "")
     with pytest.raises(tw.CompileError, match="a cascade is of two models that share one arena"):
-        api.cascade(one, {}, label=0, at_least=0, threshold=1)
+        firmware_programs.cascade(one, {}, label=0, at_least=0, threshold=1)
     two = photograph.packaged([cascade.person_network(None)[0], model], "jpeg:64x48", "")
     with pytest.raises(tw.CompileError, match="of one model"):
-        api.looking(two, {}, threshold=1)
+        firmware_programs.looking(two, {}, threshold=1)
     with pytest.raises(tw.CompileError, match="holds no trained network"):
         cascade.person_network(tmp_path)
     assert head.classes == 3

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from cases.strict import c99
+from firmware_programs import run_program
 from pages import check_output
 from projects.export import needs
 
-from tinyweave import api
 from tinyweave.simulate.run import Fault
 from tinyweave.support import toolchain
 
@@ -55,7 +55,7 @@ def test_the_firmware_refuses_files_that_it_cannot_decode(tmp_path: Path) -> Non
     for data, number in ((small[:-200], -10), (photograph.drawn(64, 40), -22), (b"", -13)):
         (tmp_path / "file").write_bytes(data)
         with pytest.raises(Fault, match=f"it said it cannot be read: error {number} of tw_jpeg.h"):
-            api.run_program(package, tmp_path / "file")
+            run_program(package, tmp_path / "file")
 
 
 def test_files_that_cannot_be_decoded_are_refused_in_one_line(

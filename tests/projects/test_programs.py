@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.strict import c99, sanitizers
+from firmware_programs import listening as listening_firmware
+from firmware_programs import looking, run_program
 from projects.export import needs
 
 import tinyweave as tw
@@ -106,7 +108,7 @@ def listener(model: tw.Model, *, stream: bool, **changes: int) -> api.Package:
     board = tw.devices.find("mps2-an500")
     planned = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core, stream_inputs=stream))
     beside = {**FEATURES.c_files(), **listening.c_files(), **listening.wav_files()}
-    return api.listening(api.package([model], [planned], board), beside, **HEARING | changes)
+    return listening_firmware(api.package([model], [planned], board), beside, **HEARING | changes)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,7 @@ def test_listener_firmware_under_qemu_prints_the_detections_and_its_ram(
     needs("qemu-system-arm")
     package, path = listener(model, stream=True, words=4), tmp_path / "a name, with a comma.wav"
     path.write_bytes(wav(len(sound))[:44] + sound.tobytes())
-    played = api.run_program(package, path)
+    played = run_program(package, path)
     assert expected_output(model, sound, 4) != expected_output(model, sound)
     assert played.printed == expected_output(model, sound, 4) + f"stack {played.ram['stack']}\n"
     ring = 49 * FEATURES.bands
@@ -169,7 +171,7 @@ def test_listener_firmware_under_qemu_prints_the_detections_and_its_ram(
     assert 500 < played.ram["stack"] < 4096 and played.total < 16_384
     path.write_bytes(b"no sound")
     with pytest.raises(Fault, match="mps2-an500 ended early: it said it is no wav file"):
-        api.run_program(package, path)
+        run_program(package, path)
 
 
 def test_listener_firmware_without_a_wav_file_prints_an_error(model: tw.Model, tmp_path: Path) -> None:
@@ -195,6 +197,6 @@ def test_a_listener_with_faulty_options_is_refused(model: tw.Model) -> None:
     with pytest.raises(tw.CompileError, match="'zephyr' has no program of its own; give cmake"):
         api.export_files(package, "zephyr")
     with pytest.raises(tw.CompileError, match="takes its picture by rows; give stream_inputs and a source of JPEG files"):
-        api.looking(package, {}, threshold=1)
+        looking(package, {}, threshold=1)
     with pytest.raises(tw.CompileError, match=r"two files would be called digits\.c"):
-        api.listening(package, {"digits.c": ""}, **HEARING)
+        listening_firmware(package, {"digits.c": ""}, **HEARING)

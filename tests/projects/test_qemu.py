@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from firmware_programs import run_firmware, run_program
 from projects.export import model, needs, outputs, reference, samples
 
 import tinyweave as tw
 from tinyweave import api
-from tinyweave.api.program_run import run_firmware
 from tinyweave.projects import Package
 from tinyweave.support import toolchain
 
@@ -36,7 +36,7 @@ def test_a_plan_for_another_board_gives_the_reference_bytes_in_a_second_emulator
 def test_a_core_without_a_qemu_board_and_missing_qemu_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = replace(package("chain", "rp2040", "rp2040"), program={"main.c": ""})
     with pytest.raises(tw.CompileError, match="no cortex-m0plus, only cortex-m4, cortex-m7, cortex-m55; give a board with one"):
-        api.run_program(made, tmp_path / "input")
+        run_program(made, tmp_path / "input")
     monkeypatch.setattr(toolchain, "which", lambda program: None)
     with pytest.raises(tw.CompileError, match="qemu-system-arm, which is not installed; apt-get install qemu-system-arm"):
-        api.run_program(replace(made, device=tw.devices.find("nrf52840")), tmp_path / "input")
+        run_program(replace(made, device=tw.devices.find("nrf52840")), tmp_path / "input")

@@ -6,18 +6,16 @@ import itertools
 
 import numpy as np
 import pytest
-from cases.floats import DENSE, WINDOW, Step, convolution, fixed, float_graph, random_classifier
+from cases.floats import DENSE, WINDOW, Step, fixed, float_graph, random_classifier
 
 from tinyweave.ir import Graph
 from tinyweave.quantize.adaptive_rounding import DAMPING, adaptively_rounded, descend, individually_rounded
 from tinyweave.quantize.calibrate import Calibration, calibrate, fake_quantised
-from tinyweave.quantize.calibration_samples import open_samples
 from tinyweave.quantize.convert import WeightFormat, to_int8
 from tinyweave.quantize.evaluate import evaluate
 from tinyweave.quantize.fidelity import sqnr
 from tinyweave.quantize.int16_activations import int16_quant, takes_int16, with_int16
 from tinyweave.quantize.layerwise import in_float_layout, int8_ops, real_constants
-from tinyweave.quantize.ptq import QuantiseOptions, quantise
 from tinyweave.quantize.simplify_float import simplify_float
 
 Inputs = dict[str, np.ndarray]
@@ -141,29 +139,6 @@ def test_layers_with_int16_activations_are_rounded_too() -> None:
             ints = in_float_layout(better.input(given, 1).data, real.input(op, 1).shape, op)
             before = in_float_layout(wide.input(given, 1).data, real.input(op, 1).shape, op)
             assert np.abs(ints.astype(int) - before.astype(int)).max() <= 1
-
-
-def test_rounding_gains_with_only_6_samples() -> None:
-    graph = convolution(2)
-    x = np.random.default_rng(0).normal(size=(6, *graph.tensors["x"].shape)).astype(np.float32)
-    assert (
-        quantise(graph, open_samples(x, graph), QuantiseOptions(method="minmax", adaptive_rounding=True)).gains[
-            "adaptive rounding"
-        ]
-        > 0
-    )
-
-
-def test_the_gain_is_reported_and_rounding_without_a_gain_is_dropped() -> None:
-    graph = convolution(3)
-    x = np.random.default_rng(0).normal(size=(80, *graph.tensors["x"].shape)).astype(np.float32)
-    samples = open_samples(x, graph)
-    plain = quantise(graph, samples, QuantiseOptions(method="minmax"))
-    done = quantise(graph, samples, QuantiseOptions(method="minmax", adaptive_rounding=True))
-    (gain,) = done.gains.values()
-    assert list(done.gains) == ["adaptive rounding"] and gain > 0
-    inputs = {"x": samples.batch(range(80))["x"]}
-    assert sqnr(done.real, done.graph, inputs) > sqnr(plain.real, plain.graph, inputs)
 
 
 def test_no_int8_weight_becomes_minus_128() -> None:

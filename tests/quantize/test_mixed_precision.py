@@ -17,7 +17,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.ops import SPECS
-from tinyweave.quantize import mixed_precision, ptq
+from tinyweave.quantize import mixed_precision
 from tinyweave.quantize.blame import blame
 from tinyweave.quantize.calibrate import calibrate
 from tinyweave.quantize.calibration_samples import Samples, open_samples
@@ -25,7 +25,6 @@ from tinyweave.quantize.convert import to_int8
 from tinyweave.quantize.evaluate import outputs
 from tinyweave.quantize.fidelity import as_int8, best_classes, fidelity, sqnr
 from tinyweave.quantize.int16_activations import int16_quant, takes_int16, with_int16
-from tinyweave.quantize.layerwise import bias_corrected
 from tinyweave.quantize.mixed_precision import PrecisionLimits, knapsack
 from tinyweave.quantize.ptq import Quantised, QuantiseOptions, quantise
 from tinyweave.quantize.simplify_float import simplify_float
@@ -216,29 +215,6 @@ def test_an_accuracy_drop_limit_is_met() -> None:
         quantised(3, PrecisionLimits(accuracy_drop=1.0))
 
 
-@pytest.mark.parametrize("limits", [PrecisionLimits(sqnr_db=1.0), PrecisionLimits(flash=0)])
-@pytest.mark.parametrize(
-    ("what", "option", "seed"), [("corrected biases", "correct_bias", 8), ("adaptive rounding", "adaptive_rounding", 2)]
-)
-def test_an_improvement_on_few_samples_that_breaks_a_limit_is_dropped(
-    what: str, option: str, seed: int, limits: PrecisionLimits, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ptq, "MEASURED", 1)  # improvements are measured on one sample
-    graph, samples = network(seed)
-    plain = quantise(graph, samples, QuantiseOptions(method="minmax")).graph
-    limit = fidelity(simplify_float(graph), plain, samples).sqnr_db
-    blind = quantise(graph, samples, QuantiseOptions(method="minmax", **{option: True}))
-    assert blind.gains[what] > 0 and blind.left_out == () and sqnr_of(blind, seed) < limit
-    if limits.sqnr_db is not None:
-        limits = PrecisionLimits(sqnr_db=limit)
-
-    def flash(made: Graph) -> int:
-        return sum(not np.array_equal(t.data, plain.tensors[t.name].data) for t in made.tensors.values() if t.data is not None)
-
-    done = quantise(graph, samples, QuantiseOptions(method="minmax", limits=limits, **{option: True}), flash=flash)
-    assert done.gains[what] > 0 and done.left_out == (what,) and sqnr_of(done, seed) >= limit
-
-
 def candidates(done: Quantised) -> set[str]:
     return {op.name for op in done.real.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")}
 
@@ -323,7 +299,7 @@ def used(graph: Graph, name: str) -> bool:
     return name in graph.inputs or any(name in (*op.inputs, *op.outputs) for op in graph.ops)
 
 
-def test_int16_maps_lose_less_than_int8_ones_and_their_biases_can_be_corrected() -> None:
+def test_int16_maps_lose_less_than_int8_ones() -> None:
     graph, samples = network(2)
     real, inputs = simplify_float(graph), samples.batch(range(24))
     made = calibrate(real, inputs, "minmax")
@@ -332,14 +308,6 @@ def test_int16_maps_lose_less_than_int8_ones_and_their_biases_can_be_corrected()
     quants = {group: int16_quant(8.0) for group in made.groups.members()}
     wide = with_int16(real, small, made.groups, able, quants)
     assert sqnr(real, wide, inputs) > sqnr(real, small, inputs)
-    shifted = {}
-    for op in (op for op in wide.ops if op.name in able and op.kind == "conv_2d"):
-        bias = wide.input(op, 2)
-        assert bias.dtype == "int64" and bias.data is not None
-        shifted[bias.name] = replace(bias, data=bias.data + np.int64(0.1 / bias.quant.scale[0]))
-    worse = replace(wide, tensors={**wide.tensors, **shifted})
-    assert sqnr(real, worse, inputs) < sqnr(real, wide, inputs) - 3
-    assert sqnr(real, bias_corrected(real, worse, inputs), inputs) > sqnr(real, wide, inputs) - 1
 
 
 def test_blame_of_mixed_precision_adds_up_to_its_noise() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 import torch
 from cases.architectures import network
-from cases.floats import DENSE, WINDOW, fixed, float_graph
+from cases.floats import WINDOW, fixed, float_graph
 from cases.from_torch import trained
 from torch import nn
 from torch.nn import functional
@@ -149,73 +148,3 @@ def test_the_training_example_of_the_guide_runs(capsys: Any, tmp_path: Path, mon
     names: dict[str, Any] = {"net": trained(module), "images": torch.randn(8, 3, 32, 32), "batches": batches}
     exec(code, names)
     assert (tmp_path / "net_int4.tflite").stat().st_size > 40_000 and names["plan"].arena
-
-
-@pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.parametrize("is_softmax", [False, True])
-def test_distillation_equals_adam_with_a_cosine_schedule_on_fixed_batches(is_softmax: bool, labelled: bool) -> None:
-    rng, told = np.random.default_rng(0), list[tuple[int, int]]()
-    tensors = [fixed("w", rng.normal(size=(4, 6))), fixed("b", rng.normal(size=4))]
-    steps: list[Any] = [("fully_connected", ("x", "w", "b"), DENSE)]
-    graph = float_graph(tensors, [*steps, ("softmax", ("t0",), {"beta": 1.0})] if is_softmax else steps, x=(1, 6))
-    x = rng.normal(size=(80, 1, 6)).astype(np.float32)
-    (wanted,) = outputs(graph, {"x": x[:, :, ::-1]})
-    labels = rng.integers(0, 4, 80) if labelled else None
-    one, two = (qat.FakeQuantModule(graph, calibrate(graph, {"x": x}, "minmax"), {}) for _ in range(2))
-    qat.distil(one, x, wanted, labels, epochs=3, rate=0.01, progress=lambda what, done, total: told.append((done, total)))
-    assert told == [(step + 1, 9) for step in range(9)]
-
-    draws, aim = torch.Generator().manual_seed(0), torch.from_numpy(wanted[:, 0])
-    orders = [torch.randperm(80, generator=draws) for _ in range(3)]
-    optimizer = torch.optim.Adam(two.parameters(), 0.01)
-    for step in range(9):
-        chosen = orders[step // 3][32 * (step % 3) :][:32]
-        given = two(torch.from_numpy(x)[chosen])
-        if is_softmax:
-            loss = -(aim[chosen] * given.clamp_min(1e-3).log()).sum(1).mean()
-        else:
-            loss = (given - aim[chosen]).square().mean() / aim[chosen].square().mean()
-        if labels is not None:
-            logs = given.clamp_min(1e-3).log() if is_softmax else given.log_softmax(1)
-            loss = (loss - logs[range(len(chosen)), torch.from_numpy(labels)[chosen]].mean()) / 2
-        gradients = torch.autograd.grad(loss, list(two.parameters()))
-        size = torch.stack([gradient.norm() for gradient in gradients]).norm()
-        for parameter, gradient in zip(two.parameters(), gradients, strict=True):
-            parameter.grad = gradient * min(1.0, 5 / float(size))
-        optimizer.param_groups[0]["lr"] = 0.01 * (1 + math.cos(math.pi * step / 9)) / 2
-        optimizer.step()
-    for (name, mine), theirs in zip(one.named_parameters(), two.parameters(), strict=True):
-        assert torch.allclose(mine, theirs, rtol=1e-4, atol=1e-6), name
-
-
-def tunable(outputs: int, last: str) -> tuple[qat.FakeQuantModule, np.ndarray, np.ndarray]:
-    """Return a dense layer with an activation, samples, and target outputs."""
-    rng = np.random.default_rng(0)
-    tensors = [fixed("w", rng.normal(size=(outputs, 6))), fixed("b", rng.normal(size=outputs))]
-    graph = float_graph(tensors, [("fully_connected", ("x", "w", "b"), DENSE), (last, ("t0",), {})], x=(1, 6))
-    x = rng.normal(size=(40, 1, 6)).astype(np.float32)
-    module = qat.FakeQuantModule(graph, calibrate(graph, {"x": x}, "minmax"), {})
-    return module, x, np.full((40, 1, outputs), 0.5, np.float32)
-
-
-def test_one_probability_is_distilled_with_labels() -> None:
-    module, x, aim = tunable(1, "logistic")
-    labels = np.asarray(x[:, 0, 0] > 0, np.int64)
-
-    def right() -> float:
-        with torch.no_grad():
-            return float(np.mean((module(torch.from_numpy(x)).numpy().ravel() > 0.5) == labels))
-
-    before = right()
-    qat.distil(module, x, aim, labels, epochs=20, rate=0.05)
-    assert right() > before + 0.1
-
-
-@pytest.mark.parametrize(
-    ("label", "rate", "words"),
-    [(3, 0.1, "the label 3 is not a class"), (-1, 0.1, "from 0 to 2"), (0, math.nan, "nan is not a learning rate")],
-)
-def test_bad_labels_and_rates_of_distillation_are_refused(label: int, rate: float, words: str) -> None:
-    module, x, aim = tunable(3, "relu")
-    with pytest.raises(CompileError, match=words):
-        qat.distil(module, x, aim, np.full(40, label), epochs=1, rate=rate)

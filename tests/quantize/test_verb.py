@@ -19,7 +19,6 @@ from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph, Tensor
-from tinyweave.quantize import ptq
 from tinyweave.quantize.convert import dequantised
 from tinyweave.quantize.evaluate import outputs
 from tinyweave.quantize.fidelity import as_int8, best_classes, is_classifier
@@ -68,8 +67,6 @@ def test_the_commands_of_the_guide_give_the_documented_output(
     commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     assert len(commands) >= 3
     for command in commands:
-        if "prune" in command:
-            pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
         assert main(shlex.split(command)[1:]) == 0, command
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     capsys.readouterr()
@@ -155,12 +152,12 @@ def test_the_command_writes_a_file_that_other_commands_accept(capsys: Any, model
     assert 0 <= record["accuracy"]["float"] <= 1 and record["sqnr_db"] > 20
 
 
-def test_the_report_shows_blame_and_improvements(capsys: Any, model: Path, tmp_path: Path) -> None:
+def test_the_report_shows_blame(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", IMAGES)
-    options = ("--inputs", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--equalize", "--blame")
-    assert run("quantize", model, *options, "--correct-bias") == 0
+    options = ("--inputs", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--blame")
+    assert run("quantize", model, *options) == 0
     printed = capsys.readouterr().out
-    assert "equalised channels: " in printed and "corrected biases: " in printed and "what would help" in printed
+    assert "what would help" in printed
     for name in ("x ", "conv_2d_0", "mean_1", "fully_connected_2", "softmax_3"):
         assert f"\n{name}" in printed
     assert max(map(len, printed.splitlines())) <= 110
@@ -189,19 +186,6 @@ def test_with_a_limit_the_report_shows_bytes_and_db_per_layer(
         [layer["name"], layer["weights"], layer["activations"], f"{layer['saved']:,}", "B", f"{layer['gained']:+.2f}", "dB"]
         for layer in said["layers"]
     ]
-
-
-def test_an_improvement_that_breaks_a_limit_is_dropped_and_reported(
-    capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ptq, "meets_limits", lambda graph, limits, measures: False)
-    np.save(tmp_path / "x.npy", IMAGES)
-    options = ("--inputs", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr", "8")
-    options += ("--correct-bias",)
-    assert run("quantize", model, *options) == 0
-    assert re.search(r"corrected biases: \+[\d.]+ dB at the output, left out: a limit would be missed", capsys.readouterr().out)
-    assert run("quantize", model, *options, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["left_out"] == ["corrected biases"]
 
 
 def test_a_flash_limit_is_met_with_4_bit_weights(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
-"""The Pareto front of RAM and time: figures equal those of the plans, the picture is to scale."""
+"""The Pareto front of RAM and time: figures equal those of the plans."""
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -15,7 +13,6 @@ from tinyweave.kernels.dsp import dense, taps
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import Limits, constant_bytes
 from tinyweave.report.front import front_lines, front_record, front_rows, verdict_line
-from tinyweave.report.front_figure import END, front_svg
 from tinyweave.report.record import Record
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
@@ -85,29 +82,3 @@ def test_the_verdict_names_the_fastest_plan_that_fits(record: Record) -> None:
         "does not fit in 8,000 B of RAM within 100 ms: the least is 6,528 B, the fastest takes"
     )
     assert verdict_line({**record, "limit": None, "limit_ms": None}) == ""
-
-
-def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -> None:
-    far = {**record["schedules"][0], "schedule": "far", "arena": 3_000_000}
-    drawn = front_svg({**record, "schedules": [*record["schedules"], far]})
-    root = ElementTree.fromstring(drawn)
-    dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
-    points = record["points"]
-    assert len(dots) == len(points)
-    for axis, values in ((0, [p["latency_ms"] for p in points]), (1, [p["arena"] for p in points])):
-        first, last = dots[0][axis], dots[-1][axis]
-        for dot, value in zip(dots, values, strict=True):
-            share = (value - values[0]) / (values[-1] - values[0])
-            assert dot[axis] == pytest.approx(first + (last - first) * share, abs=0.02)
-    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "ms on stm32f412, estimated" in texts
-    assert "layer" in texts and "far" not in texts and any(text.startswith("far ") and "3,000,000 B" in text for text in texts)
-    assert drawn.count('stroke-dasharray="5 3"') == 2, "both limits"
-    for x in re.findall(r'c[xy]="([\d.]+)"', drawn):
-        assert float(x) <= END
-
-
-def test_without_a_board_the_picture_shows_relative_cycles(model) -> None:
-    drawn = front_svg(front_record(model, api.pareto(model)[:1], Limits(None, None), BOARD.core))
-    assert "in multiples of those of the fastest plan" in drawn
-    ElementTree.fromstring(drawn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,8 @@ import pytest
 from cases.browser import seen_by_script
 
 from tinyweave.cli import main
-from tinyweave.support import page
-from tinyweave.support.notebook import KINDS
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
-PAGE = Path(page.__file__).parent
 READER = """
 const all = (what, of = document) => [...of.querySelectorAll(what)];
 const box = (each) => { const { left, right, top, bottom } = each.getBoundingClientRect(); return [left, top, right, bottom]; };
@@ -67,12 +63,3 @@ def check_labels(found: dict[str, Any]) -> None:
     for words, ground, text in found["labels"]:
         own = [box for name, box in found["boxes"] if words.split("  ")[0] == name.split(", ")[0]]
         assert is_inside(text, ground) and any(is_inside(ground, box) for box in own), words
-
-
-def test_a_notebook_draws_buffers_in_the_colours_and_words_of_the_page() -> None:
-    script, style = ((PAGE / name).read_text() for name in ("draw.js", "page.css"))
-    words, lines = (re.search(rf"const {name} = {{(.*?)}};", script, re.DOTALL)[1] for name in ("KINDS", "PATTERNS"))
-    told, drawn = (dict(re.findall(r'(\w+): "(.*?)"', found)) for found in (words, lines))
-    for kind, (name, colour, pattern) in KINDS.items():
-        assert name == told.pop(kind) and pattern == drawn.pop(kind, "") and f"--{kind}: {colour};" in style
-    assert not told and not drawn

@@ -465,24 +465,3 @@ def test_every_definition_of_the_schema_is_used() -> None:
     for name in json.loads(text)["definitions"]:
         assert f'"#/definitions/{name}"' in text, name
     assert json.loads(text)["definitions"]["version"]["const"] == schema.VERSION
-
-
-def test_node_data_refers_to_tensors_of_the_file(
-    tmp_path: Path, records: dict[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Model Explorer identifies a node by the name of one of its output tensors."""
-    assert main(["report", str(DIGITS), "-o", str(tmp_path / "page.html"), "--node-data", str(tmp_path / "data")]) == 0
-    found = {path.stem: json.loads(path.read_text())["results"] for path in (tmp_path / "data").iterdir()}
-    assert set(found) == {"live", "macs", "constants"}, "no core is known, so no cycles"
-    in_file, layers = tw.load(DIGITS).original.tensors, records["plan"]["layers"]
-    assert set(found["macs"]) <= set(in_file) and len(found["macs"]) == len(layers)
-    macs = {layer["tensors"][0]: layer["macs"] for layer in layers}
-    assert {name: each["value"] for name, each in found["macs"].items()} == macs
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps(records["plan"]))
-    two = [str(plan), str(plan), "--node-data", str(tmp_path / "two"), "-o", str(tmp_path / "p.html")]
-    assert main(["report", *two]) == 2 and "--node-data needs one model, and 2 are given" in capsys.readouterr().err
-    assert main(["report", str(plan), "--node-data", str(plan), "-o", str(tmp_path / "p.html")]) == 2
-    assert not (tmp_path / "p.html").exists(), "all is written, or nothing"
-    assert main(["report", str(plan), "--node-data", str(tmp_path / "one"), "-o", str(tmp_path / "p.html")]) == 0
-    assert "cycles.json" in {path.name for path in (tmp_path / "one").iterdir()}

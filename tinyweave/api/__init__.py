@@ -14,7 +14,7 @@ from ..lazy import attributes
 if TYPE_CHECKING:
     from ..planning import Limits, Plan, Request
     from ..planning.ablation import ablation
-    from ..projects import cascade, check_format, export_files, listening, looking
+    from ..projects import check_format, export_files
     from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
     from .code import CodeOptions, NewWeights, compiled_bytes, emit_c, emulated_core, merge_files, new_weights, write
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
         request_of,
     )
     from .preparation import preparation_of, task_of
-    from .program_run import run_program
-    from .pruning import PruneOptions, prune_model
     from .quantisation import (
         SampleOptions,
         accuracies,
@@ -62,7 +60,7 @@ if TYPE_CHECKING:
         quantize_model,
     )
     from .references import ProofOptions, samples
-    from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
+    from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Quantisation, Reordering
     from .row_sources import row_source_bytes
     from .running import Outputs, run_model
     from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run_plan, verify_plan
@@ -76,7 +74,6 @@ if TYPE_CHECKING:
         pareto,
         plan,
         profile,
-        prune,
         quantize,
         reorder,
         run,

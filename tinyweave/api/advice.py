@@ -39,7 +39,6 @@ MOST_PROPOSALS = 4
 MOST_CLOSEST = 2  # most proposals if none fits
 HEADROOM = 1.25  # factor on the Flash of the smallest kernels, so that faster kernels fit too
 LEAST_SIDE = 16  # least rows or columns of a smaller input image, in pixels
-LEAST_SHARE = 0.05  # least fraction of the weights that a proposed pruning leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +81,16 @@ class Remedy:
     """A change of the network, rather than of options, with which a plan could fit.
 
     Attributes:
-        way: "quantize" (4-bit weights), "prune", "input" (a smaller input image) or "search" (another network).
+        way: "quantize" (4-bit weights), "input" (a smaller input image) or "search" (another network).
         planned: the plan with 4-bit weights, for "quantize"; None for the others.
-        share: estimated fraction to keep: of the weights for "prune", of each side of the image for "input"; else None.
+        share: for "input", the estimated fraction to keep of each side of the image; else None.
         changes: options to change as well.
-        over: names of the limits ("ram", "flash") that pruning must meet.
     """
 
     way: str
     planned: Proposal | None = None
     share: float | None = None
     changes: Options = field(default_factory=dict)
-    over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,25 +324,20 @@ def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
-    """Return the remedies that need the float model or training samples: pruning, a network search, a smaller input image.
+    """Return the remedies that need training samples: a network search, a smaller input image.
 
-    Pruning starts from the options of `base`, the proposal that is closest to the limits.
+    `base` is the proposal that is closest to the limits.
     """
     limits, graph = search.limits, search.model.graph
-    remedies: list[Remedy] = []
+    remedies = [Remedy("search")]
     least = min([base.arena, *(each.choices.least_bytes for each in search.tried if "device" not in each.changes)])
     of_ram = 1.0 if base.fits_ram or limits.ram is None else limits.ram / least
-    of_flash = limits.flash / base.need.upper_bound if limits.flash is not None and base.need.excess(limits.flash) else 1.0
-    share = min(of_flash, of_ram**2)  # maps shrink in proportion to the channels, weights to their square
-    if LEAST_SHARE < share < 1 and not search.needs_more(base.changes):
-        over = tuple(name for name, part in (("ram", of_ram), ("flash", of_flash)) if part < 1)
-        remedies.append(Remedy("prune", share=share, changes=base.changes, over=over))
-    remedies.append(Remedy("search"))
+    has_flash = limits.flash is None or not base.need.excess(limits.flash)
     of_time = limits.latency_ms / base.latency_ms if base.too_slow and limits.latency_ms and base.latency_ms else 1.0
     shapes = [graph.tensors[name].shape for name in graph.inputs]
     side = math.sqrt(min(of_ram, of_time))
     is_image = len(shapes) == 1 and len(shapes[0]) == 4 and side * min(shapes[0][1:3]) >= LEAST_SIDE
-    if of_flash == 1 and side < 1 and is_image:
+    if has_flash and side < 1 and is_image:
         remedies.append(Remedy("input", share=side))
     return remedies
 

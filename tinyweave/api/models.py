@@ -113,7 +113,7 @@ def inspect_file(
 
 
 def read(path: str | Path, name: str | None = None, shapes: Shapes | None = None) -> Model:
-    """Import a file without running the passes, for `reorder`, `quantize` and `prune`; ops without a kernel are allowed."""
+    """Import a file without running the passes, for `reorder` and `quantize`; ops without a kernel are allowed."""
     path = Path(path)
     file = _tflite_of(path, shapes)
     return _model(path, name, tflite.from_tflite(file, path.stem), file)

@@ -13,7 +13,6 @@ from ..support.progress import Progress
 SAMPLES, SEED = 5, 0  # number of samples that verify the C, and the seed of the random ones
 PACKAGE_VERSION = "1.0.0"
 METHOD = "auto"  # how quantisation ranges are chosen
-EPOCHS, RATE = 10, 1e-4  # epochs and highest learning rate for training a pruned network
 CONFIG = "tinyweave.toml"  # the file of `guard`
 LIMITS = ("ram", "flash", "latency_ms")
 

@@ -82,9 +82,7 @@ def quantize_model(
         real=done.real,
         calibration=done.calibration,
         used=done.used,
-        gains=done.gains,
         precision=done.precision,
-        left_out=done.left_out,
     )
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # `load` needs none of these modules
     from ..quantize.blame import Blame
     from ..quantize.calibrate import Calibration
     from ..quantize.calibration_samples import Preprocessing
-    from ..quantize.channel_pruning import Footprint, PrunedLayer
     from ..quantize.fidelity import Fidelity
     from ..quantize.mixed_precision import MixedPrecision
     from ..simulate.compare import Verification
@@ -455,40 +454,6 @@ def _proof_text(verification: Verification | None) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Pruning:
-    """A float model after channel pruning, training and quantisation to int8.
-
-    Attributes:
-        model: the int8 model, for `plan`, `compile` and `verify`.
-        layers: the layers that lost channels.
-        needs: RAM and Flash of the smallest plan, in bytes: of the unpruned int8 network, and of the pruned one.
-        macs: multiply-accumulates of the unpruned network, and of the pruned one.
-        fidelities: error relative to the float model of three int8 networks: unpruned, pruned, and pruned and trained. The last
-            two are equal without training.
-        trained: number of training samples.
-        epochs: epochs of training.
-    """
-
-    model: Model
-    layers: tuple[PrunedLayer, ...]
-    needs: tuple[Footprint, Footprint]
-    macs: tuple[int, int]
-    fidelities: tuple[Fidelity, Fidelity, Fidelity]
-    trained: int
-    epochs: int
-
-    @property
-    def file(self) -> bytes:
-        """Return the pruned int8 model as the bytes of a .tflite file."""
-        return self.model.file
-
-    def __repr__(self) -> str:
-        """Return the name, and the RAM and Flash of the pruned network."""
-        after = self.needs[1]
-        return f"<Pruning of '{self.model.name}': {after.ram:,} B of RAM, {after.flash:,} B of Flash>"
-
-
-@dataclass(frozen=True, eq=False)
 class Quantisation:
     """A float model quantised to int8, and the comparison of both.
 
@@ -498,12 +463,10 @@ class Quantisation:
         calibration: the scale chosen for each group of tensors, and the method that chose it.
         preprocessing: scale and offset of the samples' values.
         used: indices of the samples that chose the ranges.
-        gains: improvement that was tried -> gain in SQNR in dB; the improvement was kept only if the gain is above 0.
         fidelity: error relative to the float model, on all samples.
         blame: error of each layer; None if it was not requested.
         precision: layers with 4-bit weights or int16 activations; None if there was no limit to meet.
         float_bytes: bytes of the float model's file.
-        left_out: improvements that were dropped because a limit would not have been met.
     """
 
     model: Model
@@ -511,12 +474,10 @@ class Quantisation:
     calibration: Calibration
     preprocessing: Preprocessing
     used: tuple[int, ...]
-    gains: Mapping[str, float]
     fidelity: Fidelity
     blame: Blame | None
     precision: MixedPrecision | None
     float_bytes: int
-    left_out: tuple[str, ...]
 
     @property
     def file(self) -> bytes:

@@ -22,10 +22,8 @@ from ..support.manifest import generated_folder
 from ..support.progress import Progress, silent
 from .options import (
     CONFIG,
-    EPOCHS,
     METHOD,
     PACKAGE_VERSION,
-    RATE,
     SAMPLES,
     SEED,
     CodeChanges,
@@ -35,7 +33,7 @@ from .options import (
     command_line,
     option_words,
 )
-from .results import Emission, Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
+from .results import Emission, Fit, Inspection, Model, Profile, Quantisation, Reordering
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from .quantisation import SampleOptions
     from .running import Outputs
 
-AnyModel = Model | Quantisation | Pruning | str | Path  # the results of `quantize` and `prune` have a model
+AnyModel = Model | Quantisation | str | Path  # the result of `quantize` has a model
 Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
 DEFAULTS = PlanOptions()
 
@@ -456,9 +454,6 @@ def quantize(
     labels: Any = None,
     method: str = METHOD,
     samples: int | None = None,
-    equalize: bool = False,
-    correct_bias: bool = False,
-    adaptive_rounding: bool = False,
     blame: bool = False,
     flash: int | str | None = None,
     min_sqnr: float | None = None,
@@ -468,9 +463,8 @@ def quantize(
 ) -> Quantisation:
     """Quantise a float model to int8 and compare it with the float model.
 
-    Each improvement (equalize, correct_bias, adaptive_rounding) is kept only if it raises the SQNR; `.gains` of the result has
-    the dB. To meet a limit (flash, min_sqnr, max_accuracy_drop), some layers get 4-bit weights or int16 activations, which
-    `.precision` of the result lists. 4-bit weights are always rounded adaptively.
+    To meet a limit (flash, min_sqnr, max_accuracy_drop), some layers get 4-bit weights or int16 activations, which
+    `.precision` of the result lists.
 
     Args:
         model: a float model, the path of its file, or a PyTorch module, which is traced with the first of the samples.
@@ -482,9 +476,6 @@ def quantize(
             own folder of files. None takes the labels of a .npz file; without labels, no accuracy is measured.
         method: how ranges are chosen: "minmax", "percentile", "mse" or "entropy", or "auto" for the best mixture of them.
         samples: largest number of samples that choose the ranges; None is 200. All samples are used for the comparison.
-        equalize: rescale channels between layers.
-        correct_bias: restore the means of layers to those of the float model.
-        adaptive_rounding: round each weight up or down to minimise the error of its layer.
         blame: measure the error of each layer; the result's `blame` lists the layers, largest error first, with remedies.
         flash: Flash limit in bytes, or text such as "64k". None is no limit.
         min_sqnr: least signal-to-quantisation-noise ratio at the outputs in dB. None is no limit.
@@ -498,52 +489,11 @@ def quantize(
         CompileError: the model cannot be quantised, the samples do not fit its inputs, or a limit cannot be met.
     """
     most, limits = api.CALIBRATION if samples is None else samples, api.precision_limits(flash, min_sqnr, max_accuracy_drop)
-    options = api.QuantiseOptions(method, most, equalize, correct_bias, adaptive_rounding, limits)
-    if not isinstance(model, (Model, Quantisation, Pruning, str, Path)):
+    options = api.QuantiseOptions(method, most, limits)
+    if not isinstance(model, (Model, Quantisation, str, Path)):
         model, inputs = api.load_float_module(model, inputs)
     read_as = _read_as(scale, offset, labels)
     return api.quantize_model(_read(model, shapes), inputs, read_as, options, blamed=blame, progress=progress)
-
-
-def prune(
-    model: AnyModel,
-    inputs: Any,
-    *,
-    ram: int | str | None = None,
-    flash: int | str | None = None,
-    scale: float | Sequence[float] | None = None,
-    offset: float | Sequence[float] = 0.0,
-    labels: Any = None,
-    epochs: int = EPOCHS,
-    rate: float = RATE,
-    shapes: Shapes | None = None,
-    progress: Progress = silent,
-) -> Pruning:
-    """Remove channels of a float model until its int8 form fits limits, and train it to give the float outputs.
-
-    The result's `fidelities` compares three int8 networks with the float model: unpruned, pruned, and pruned and trained. The
-    trained network is discarded unless its SQNR is higher than that of the pruned one.
-
-    Args:
-        model: a float model, or the path of its file.
-        inputs: as for `quantize`.
-        ram: RAM limit of the arena in bytes, or text such as "32k", for the plan with the least RAM. None is no limit.
-        flash: Flash limit of the same plan, likewise. One of the two limits is required.
-        scale: as for `quantize`.
-        offset: as for `quantize`.
-        labels: as for `quantize`; they also guide the training. Without labels, it uses the float model's outputs alone.
-        epochs: epochs of training, which needs torch; 0 for no training.
-        rate: highest learning rate.
-        shapes: as for `load`, if `model` is a path.
-
-    Returns:
-        The result; its `model` is the pruned int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
-
-    Raises:
-        CompileError: no limit is given, the limits cannot be met, or torch is not installed.
-    """
-    options = api.PruneOptions(ram, flash, epochs, rate)
-    return api.prune_model(_read(model, shapes), inputs, options, _read_as(scale, offset, labels), progress=progress)
 
 
 def weights(
@@ -602,7 +552,7 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
 
 
 def _read(model: AnyModel, shapes: Shapes | None) -> Model:
-    """Return a model as it is, or import a path without passes, as `reorder`, `quantize` and `prune` need it."""
+    """Return a model as it is, or import a path without passes, as `reorder` and `quantize` need it."""
     if isinstance(model, (str, Path)):
         return api.read(model, shapes=shapes)
     return model_of(model, DEFAULTS)
@@ -614,7 +564,7 @@ def model_of(model: AnyModel, options: PlanOptions) -> Model:
     Raises:
         CompileError: `model` is neither a model nor a path, nor a result that has a model.
     """
-    if isinstance(model, (Quantisation, Pruning)):
+    if isinstance(model, Quantisation):
         model = model.model
     if isinstance(model, (str, Path)):
         model = load(model)
@@ -692,7 +642,7 @@ def _planned(
 
 
 def _several(models: AnyModel | Sequence[AnyModel]) -> Sequence[AnyModel]:
-    return [models] if isinstance(models, (Model, Quantisation, Pruning, str, Path)) else models
+    return [models] if isinstance(models, (Model, Quantisation, str, Path)) else models
 
 
 def arrays_of(sample: Sample) -> list[np.ndarray]:

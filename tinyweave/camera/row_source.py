@@ -1,4 +1,4 @@
-"""Row sources: convert whole pictures of a camera, or JPEG files, to a network's input, as tw_row_source.c does row by row.
+"""Row sources: convert whole pictures of a camera, or of JPEG files, to a network's input, as tw_row_source.c does by rows.
 
 In: a source as text; pictures as bytes. Out: a RowSource, the network's int8 input, and the RAM of the C.
 """
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from . import jpeg
 from .pixels import FORMATS, PIXEL_BYTES, converted
 from .resizer import check_sizes, resized
 
@@ -82,21 +81,17 @@ def pixel_values(
 
 
 def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Convert a picture, all lines or a JPEG file, to the int8 input [rows, columns, channels] by the table of `pixel_values`.
+    """Convert all lines of a picture to the int8 input [rows, columns, channels] by the table of `pixel_values`.
 
-    Raise CompileError if the picture does not match the source.
+    Lines of a JPEG file are its decoded pixels, one byte per channel. Raise CompileError if the picture does not match the
+    source.
     """
     rows, columns, channels = shape
-    if source.form == JPEG:
-        pixels = jpeg.decode(picture, channels)
-        if pixels.shape[:2] != (source.height, source.width):
-            seen = f"{pixels.shape[1]}x{pixels.shape[0]}"
-            raise CompileError(f"the picture has {seen} pixels, the source is {source.text()}", "give the size of the file")
-    else:
-        expected = source.height * source.width * PIXEL_BYTES[source.form]
-        if len(picture) != expected:
-            raise CompileError(f"the picture has {len(picture)} bytes, {source.text()} has {expected}", "give whole pictures")
-        pixels = converted(np.frombuffer(picture, np.uint8).reshape(source.height, -1), source.form, channels)
+    form = source.line_form or ("grey" if channels == 1 else "rgb")
+    expected = source.height * source.width * PIXEL_BYTES[form]
+    if len(picture) != expected:
+        raise CompileError(f"the picture has {len(picture)} bytes, {source.text()} has {expected}", "give whole pictures")
+    pixels = converted(np.frombuffer(picture, np.uint8).reshape(source.height, -1), form, channels)
     taken = pixels[source.top : source.top + source.rows, source.left : source.left + source.columns]
     return values[resized(taken, rows, columns)]
 

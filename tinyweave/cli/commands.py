@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from .modules import (
     api,
     columns,
     deployment,
-    figure,
     files,
     ir,
     manifest,
@@ -27,9 +25,7 @@ from .modules import (
     planning,
     records,
     sample_files,
-    tables,
     text,
-    viewers,
 )
 from .options import (
     BAD_INPUT,
@@ -103,10 +99,7 @@ def plan(
     is_whole: Annotated[
         bool, option("--all", "Draw all buffers; show the kernels, and the bytes that each technique saves.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        option("-o --out FILE", "Write the plan as JSON, for `compile --plan`; with --pareto, draw the front as .svg or .png."),
-    ] = None,
+    out: Annotated[Path | None, option("-o --out FILE", "Write the plan as JSON, for `compile --plan`.")] = None,
     as_json: Json = False,
 ) -> int:
     """Plan the memory and draw it.
@@ -116,17 +109,13 @@ def plan(
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
-    if out is not None and (pareto or out.suffix in figure.SUFFIXES):
-        figure.check_figure(out.name)
-        if not pareto:
-            raise ir.CompileError(f"'{out}' would be the figure of --pareto", "add --pareto, or give a name that ends in .json")
-    needs_one = {"--explain": tensor, "--optimize": chosen["optimize"], "--weights": chosen["weights"] != "flash"}
-    for name, value in needs_one.items():
+    given = {"--explain": tensor, "--optimize": chosen["optimize"], "--weights": chosen["weights"] != "flash", "-o": out}
+    for name, value in given.items():
         if pareto and value:
             raise ir.CompileError(f"{name} needs one plan, and --pareto shows many", "leave out one of them")
     target = steps.target_of(model, chosen)
     if pareto:
-        return steps.show_front(target, picture=out, as_json=as_json)
+        return steps.show_front(target, as_json=as_json)
     explained = None
     with steps.progress_bar() as report:
         if tensor is None:
@@ -278,11 +267,8 @@ def profile(
     *,
     chosen: Options,
     inputs: Inputs = None,
-    compare_with: Annotated[
-        Path | None, option("--compare FILE", "Compare with an earlier `profile --json`, or with a board's log of an export.")
-    ] = None,
-    out: Annotated[
-        Path | None, option("-o --out FILE", "Also write a trace of the layers as JSON for Perfetto or Chrome.")
+    board_log: Annotated[
+        Path | None, option("--compare FILE", "Compare with the log of an export's example on a board.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -291,11 +277,11 @@ def profile(
     Shows instructions and kernel of each layer, estimated cycles and milliseconds on the device, the stack, and the sizes of
     code and data.
 
-    Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
+    Example: tinyweave profile kws.tflite --device stm32f746
     """
-    before, log = steps.read_compared(compare_with) if compare_with else (None, None)
-    if before is not None and as_json:
-        raise ir.CompileError("--compare with a profile prints text only, not --json", "leave out one of them")
+    log = None
+    if board_log is not None:
+        log = files.read_file(board_log, 1 << 26, "give the log of an export's example").decode(errors="replace")
     target = steps.target_of(model, chosen)
     arrays = sample_files.read_inputs(inputs, target.model)
     with steps.progress_bar() as report:
@@ -304,13 +290,9 @@ def profile(
     record = steps.record_of(target, planned, profile=found)
     if log is not None:
         record["measured"] = measured.measured_records(record, planned, log)
-    if out is not None:
-        files.write_file(out, json.dumps(viewers.trace(record), indent=1) + "\n")
 
     def shown() -> list[steps.Show]:
-        if log is not None:
-            return [text.show_measured]
-        return [partial(text.show_profile, before=before), text.show_memory, text.show_instructions]
+        return [text.show_profile, text.show_memory, text.show_instructions] if log is None else [text.show_measured]
 
     steps.show(record, shown, as_json=as_json)
     return 0
@@ -411,10 +393,7 @@ def reorder(
             "Let --engine run the first layers patch by patch, up to F times the network's MACs. Default: 1.0.",
         ),
     ] = None,
-    out: Annotated[
-        list[Path] | None,
-        option("-o --out FILE", "Write the model as .tflite, both orders as .csv, or a figure as .svg or .png; repeatable."),
-    ] = None,
+    out: Annotated[Path | None, option("-o --out FILE", "Write the model as .tflite.")] = None,
     as_json: Json = False,
 ) -> int:
     """Order a model's ops for the least peak memory.
@@ -423,21 +402,15 @@ def reorder(
     that frees a tensor after its last use. With --engine pad ops are folded into convolutions, and the file says where each
     tensor lies; it stays as it is if the engine would need no less RAM.
 
-    Example: tinyweave reorder kws.tflite --engine tflm -o kws_tflm.tflite -o kws.svg
+    Example: tinyweave reorder kws.tflite --engine tflm -o kws_tflm.tflite
     """
-    for path in out or ():
-        if path.suffix not in (".tflite", ".csv"):
-            figure.check_figure(path.name, "neither .tflite, .csv, .svg nor .png")
+    if out is not None and out.suffix != ".tflite":
+        raise ir.CompileError(f"the name '{out.name}' does not end in .tflite", "give another name")
     with steps.errors_name(model):
         done = api.reorder(model, engine=engine, max_mac_overhead=max_mac_overhead, shapes=shapes_of(shape))
-    record = records.reorder_record(done, next((path for path in out or () if path.suffix == ".tflite"), None))
-    contents: dict[Path, bytes | str] = {}
-    for path in out or ():
-        if path.suffix == ".tflite":
-            contents[path] = done.file
-        else:
-            contents[path] = tables.order_csv(record) if path.suffix == ".csv" else figure.figure(record, path.name)
-    files.write_files(contents)
+    record = records.reorder_record(done, out)
+    if out is not None:
+        files.write_file(out, done.file)
     steps.show(record, lambda: [text.show_reordering], as_json=as_json)
     return 0
 

@@ -25,7 +25,7 @@ GROUPS = {
     "Start here": "deploy inspect docs",
     "Look": "run plan profile verify report compare devices",
     "Ship": "compile weights export",
-    "Make": "quantize prune reorder",
+    "Make": "quantize reorder",
     "Watch": "guard doctor cache",
 }
 

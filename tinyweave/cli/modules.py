@@ -14,9 +14,7 @@ if TYPE_CHECKING:
         columns,
         deployment,
         doctor,
-        figure,
         front,
-        front_figure,
         kernel_shares,
         measured,
         page,
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
         schema,
         tables,
         text,
-        viewers,
     )
     from tinyweave.report import guard as guard_report
     from tinyweave.report import record as records

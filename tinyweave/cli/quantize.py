@@ -1,11 +1,11 @@
-"""The commands `quantize` and `prune`, which make a float model int8; `prune` also removes channels until the model fits."""
+"""The command `quantize`, which makes a float model int8."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from ..api.options import EPOCHS, METHOD, RATE
+from ..api.options import METHOD
 from . import steps
 from .commands import app
 from .modules import api, files, quantisation
@@ -41,16 +41,6 @@ def quantise_options(
         int,
         option("--samples N", "Choose ranges from at most N samples; int8 and float are compared on all.", min=1, max=100_000),
     ] = 200,
-    equalize: Annotated[
-        bool, option("--equalize", "Rescale the channels between layers to similar ranges, if the SQNR improves.")
-    ] = False,
-    correct_bias: Annotated[
-        bool,
-        option("--correct-bias", "Correct biases so that channel means equal those of the float model, if the SQNR improves."),
-    ] = False,
-    adaptive_rounding: Annotated[
-        bool, option("--adaptive-rounding", "Round each weight to minimise the error of its layer, if the SQNR improves.")
-    ] = False,
     blame: Annotated[
         bool,
         option(
@@ -103,39 +93,6 @@ def quantize(
     files.write_file(path, done.file)
     record = quantisation.quantisation_record(done, path)
     steps.show(record, lambda: [quantisation.show_quantisation], as_json=as_json)
-    return 0
-
-
-@app.command()
-@with_options(sample_options)
-def prune(
-    model: ModelFile,
-    *,
-    inputs: Annotated[Path, option("--inputs PATH", "Samples, as for `quantize`; training needs hundreds.")],
-    ram: Annotated[str | None, option("--ram SIZE", "RAM limit of the plan with the least RAM: bytes, or as 32k.")] = None,
-    flash: Annotated[str | None, option("--flash SIZE", "Flash limit of the same plan: bytes, or as 64k.")] = None,
-    out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,
-    chosen: Options,
-    epochs: Annotated[
-        int, option("--epochs N", "Epochs of training after pruning, which needs torch; 0 for none.", min=0, max=10_000)
-    ] = EPOCHS,
-    rate: Annotated[float, option("--rate X", "Highest learning rate of the training.", min=0.0, max=1.0)] = RATE,
-    as_json: Json = False,
-) -> int:
-    """Make a float model int8, with fewer channels so that it fits.
-
-    Removes the channels with the smallest weights from the layers where this most reduces the bytes above the limits.
-    Then trains the smaller network with int8 rounding to reproduce the float model's outputs.
-
-    Example: tinyweave prune net.tflite --inputs photos --scale 1/255 --ram 32k -o small.tflite
-    """
-    path = out or model.with_name(f"{model.stem}_pruned.tflite")
-    with steps.errors_name(model), steps.progress_bar() as report:
-        about: dict[str, Any] = {"ram": ram, "flash": flash, "epochs": epochs, "rate": rate}
-        done = api.prune(model, inputs, **read_as(chosen), **about, progress=report)
-    files.write_file(path, done.file)
-    record = quantisation.pruning_record(done, path)
-    steps.show(record, lambda: [quantisation.show_pruning], as_json=as_json)
     return 0
 
 

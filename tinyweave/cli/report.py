@@ -11,7 +11,7 @@ import typer
 from ..api.options import command_line, option_words
 from . import steps
 from .commands import app
-from .modules import deployment, files, ir, page, schema, viewers
+from .modules import deployment, files, ir, page, schema
 from .options import SHARED, Options, option, with_options
 
 
@@ -27,10 +27,6 @@ def report(
     *,
     chosen: Options,
     out: Annotated[Path, option("-o --out FILE", "HTML file to write.")] = Path("report.html"),
-    folder: Annotated[
-        Path | None,
-        option("--node-data DIR", "For one model: also write bytes, MACs and cycles of its layers, for Model Explorer."),
-    ] = None,
     show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
     """Write an HTML page of plans, their memory and layers.
@@ -48,12 +44,7 @@ def report(
         raise ir.CompileError(f"{typed[0]} has no effect on records, whose plans exist", "leave it out, or give a model")
     read = {path: schema.read(path) for path in sources if path not in models}
     entries = entries_of([read[path] if path in read else _planned(path, chosen) for path in sources])
-    if folder is not None and len(entries) != 1:
-        raise ir.CompileError(f"--node-data needs one model, and {len(entries)} are given", "give one")
-    nodes = {} if folder is None else {folder / name: text for name, text in viewers.node_data(entries[0].record).items()}
-    files.write_files({out: page.page(entries), **nodes})
-    if folder is not None:
-        print(f"wrote {folder}: open the model in Model Explorer, then these files as its node data")
+    files.write_file(out, page.page(entries))
     print(f"wrote {out}: open it in a browser" if not show else f"wrote {out}")
     if show:
         webbrowser.open(out.resolve().as_uri())

@@ -15,17 +15,13 @@ from .modules import (
     api,
     columns,
     devices,
-    figure,
-    files,
     front,
-    front_figure,
     ir,
     kernel_shares,
     manifest,
     planning,
     records,
     results,
-    schema,
     text,
 )
 from .options import DOES_NOT_FIT, Options, plan_options, shapes_of
@@ -121,33 +117,16 @@ def show_needs(entries: Sequence[dict[str, Any]]) -> None:
             text.show_verdict(text.console(), record)
 
 
-def show_front(target: Arguments, *, picture: Path | None, as_json: bool) -> int:
-    """Show the Pareto front as a table or as JSON, and return the exit code of `plan --pareto`.
-
-    `picture` is the path of a figure to draw; None for none.
-    """
+def show_front(target: Arguments, *, as_json: bool) -> int:
+    """Show the Pareto front as a table or as JSON, and return the exit code of `plan --pareto`."""
     if target.options.schedule != "best":
         raise ir.CompileError(f"--pareto needs schedule best, not {target.options.schedule}", "leave out --schedule")
     with progress_bar() as report:
         record = front.front_of(
             target.model, target.device, api.request_of(target.options, target.device), by_flash=True, progress=report
         )
-    if picture is not None:
-        files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     show(record, lambda: [text.show_front], as_json=as_json)
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
-
-
-def read_compared(path: Path) -> tuple[dict[str, Any] | None, str | None]:
-    """Read the file of `profile --compare`: return (a record of `profile --json`, None), or (None, a board's log)."""
-    expected = "a file of 'profile --json', or the log of an export's example"
-    printed = files.read_file(path, schema.MAX_BYTES, f"give {expected}").decode("utf-8", "replace")
-    if "tw-profile " in printed and not printed.lstrip().startswith("{"):
-        return None, printed
-    kind, record = schema.read(path, expected)
-    if kind != "record" or record["steps"] is None:
-        raise ir.CompileError(f"'{path}' is no record of a profile", f"give {expected}")
-    return record, None
 
 
 def report_earlier_files(folder: Path, written: manifest.Written, *, as_json: bool = False) -> None:

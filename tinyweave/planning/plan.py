@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import NamedTuple
 
 from ..ir import Graph
-from ..support.notebook import Area, memory_map, table
+from ..support.notebook import table
 
 ONE_MEMORY = "sram"  # the name of the memory, until the buffers are distributed over several
 
@@ -146,21 +145,13 @@ class Plan:
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: per memory, the drawing of the report, and a table of the buffers that can be unfolded."""
-        buffers, made_by = sorted(self.buffers, key=lambda b: (b.memory, b.start, self.offsets[b.name])), self.graph.producer
-        names = {b.name: self.graph.ops[made_by[b.name]].name if b.name in made_by else b.name for b in buffers}
-        maps, rows = "", []
-        for memory, size in self.arena.items():
-            own = [buffer for buffer in buffers if buffer.memory == memory]
-            areas = [Area(names[b.name], self.kind(b), b.start, b.end, self.offsets[b.name], b.bytes) for b in own]
-            maps += memory_map(len(self.stages), size, areas)
-            rows += [
-                (memory, f"{a.offset:,}", f"{a.offset + a.bytes:,}", f"{a.bytes:,}", f"{a.start + 1} to {a.end}", a.name)
-                for a in areas
-            ]
-        head = f"{repr(self)[1:-1]}. From left to right: steps; from bottom to top: addresses."
-        listed = table(("memory", "from", "to", "bytes", "steps", "buffer"), rows)
-        return f"<p>{escape(head)}</p>{maps}<details><summary>{len(rows)} buffers</summary>{listed}</details>"
+        """Return a table of the buffers by address, as HTML for notebooks."""
+        at = self.offsets
+        rows = [
+            (b.memory, f"{at[b.name]:,}", f"{at[b.name] + b.bytes:,}", f"{b.bytes:,}", f"{b.start + 1} to {b.end}", b.name)
+            for b in sorted(self.buffers, key=lambda b: (b.memory, at[b.name], b.start))
+        ]
+        return table(("memory", "from", "to", "bytes", "steps", "buffer"), rows)
 
     def kind(self, buffer: Buffer) -> str:
         """Return the kind of a buffer: state, ring (line buffer), output, input, scratch, tile or map.

@@ -4,7 +4,6 @@ from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files
 from .linker_scripts import BOARDS
 from .package import Files, Package, PackagedModel, Trial, checked_name, checked_version
-from .programs import cascade, listening, looking
 
 __all__ = [
     "BOARDS",
@@ -13,12 +12,9 @@ __all__ = [
     "Package",
     "PackagedModel",
     "Trial",
-    "cascade",
     "check_format",
     "checked_name",
     "checked_version",
     "export_files",
     "firmware_files",
-    "listening",
-    "looking",
 ]

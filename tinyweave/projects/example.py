@@ -31,7 +31,7 @@ def example_files(package: Package) -> Files:
             includes="\n".join(
                 line for model in models for line in [*memory_includes(model), f'#include "{model.name}_samples.h"']
             ),
-            print_integer=filled("programs/print.c"),
+            print_integer=filled("print.c"),
         ),
     }
 

@@ -145,7 +145,7 @@ def memory_name(model: PackagedModel) -> str:
 
 
 def filled(template: str, **values: object) -> str:
-    """Return the text of a template (path inside templates/) with each placeholder @{name} replaced by the value `name`."""
+    """Return a template (a path, absolute or inside templates/) with each placeholder @{name} replaced by the value `name`."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     return SLOT.sub(lambda slot: str(values[slot[1]]), text)
 

@@ -1,4 +1,4 @@
-"""Post-training quantisation, quantisation-aware training and pruning; the package is also the verb `tinyweave.quantize`."""
+"""Post-training quantisation and quantisation-aware training; the package is also the verb `tinyweave.quantize`."""
 
 from ..lazy import make_callable
 

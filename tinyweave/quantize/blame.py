@@ -154,5 +154,5 @@ def _what_helps(values: Array, fault: str, clips: bool) -> str:
         return "values outside of its range are clipped: --method minmax, or samples with such values"
     largest = np.abs(values).max(axis=tuple(range(values.ndim - 1)))
     if largest.size > 1 and largest.max() > UNEVEN * max(float(np.median(largest)), 1e-30):
-        return "its channels have very different ranges: --equalize"
+        return "its channels have very different ranges: rescale them in training"
     return "it has no fault; more bits"

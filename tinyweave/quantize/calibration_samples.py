@@ -58,11 +58,6 @@ class Samples:
         """Return the number of samples."""
         return len(self.sources)
 
-    def only(self, indices: Sequence[int]) -> Samples:
-        """Return the samples with these indices, and their labels."""
-        labels = None if self.labels is None else self.labels[list(indices)]
-        return Samples(self.tensors, [self.sources[index] for index in indices], self.preprocessing, labels)
-
     def batch(self, indices: Iterable[int]) -> dict[str, Array]:
         """Read the samples with these indices; return one array [samples, *shape] per input, by input name."""
         columns = zip(*map(self.read, indices), strict=True)

@@ -1,47 +1,17 @@
-"""Improve the constants of an int8 graph layer by layer; each layer sees the outputs of the improved layers before it.
-
-Bias correction is one such improvement. Source: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias
-Correction (2019).
-"""
+"""Improve the constants of an int8 graph layer by layer; each layer sees the outputs of the improved layers before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from ..ir import Graph, Op, Tensor
-from ..ops import SPECS
-from ..ops.fixed_point import round_half_away
-from ..passes.rewrite import exchange
 from .calibrate import fake_quantised
 from .convert import as_real
 from .evaluate import Array, evaluate
 from .scale_groups import is_float
 
 Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the float graph; dequantised ones of the int8 graph
-
-
-def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
-    """Return the int8 graph with biases that give each channel the mean of the float graph before the activation."""
-
-    def correct(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
-        layer = SPECS[op.kind].weights
-        if layer is None or len(small.consumers[int8_op.inputs[layer.bias] or ""]) > 1:
-            return None
-        whole = exchange(real, [replace(op, attrs={**op.attrs, "activation": "none"})])
-        before = evaluate(whole, maps[0], ops={op.name}, keep=True)[op.outputs[0]].astype(np.float64)
-        after = evaluate(whole, maps[1], ops={op.name}, keep=True, constants=constants)[op.outputs[0]]
-        shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))
-        bias = small.input(int8_op, layer.bias)
-        assert bias.data is not None and bias.quant is not None
-        most = (1 << 31) - 1 if bias.dtype == "int32" else (1 << 46) - 2
-        steps = round_half_away(shift / np.array(bias.quant.scale))
-        data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -most - 1, most).astype(bias.data.dtype)
-        return replace(bias, data=data)
-
-    return layer_by_layer(real, small, inputs, correct)
 
 
 def layer_by_layer(

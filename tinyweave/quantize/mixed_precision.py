@@ -83,12 +83,6 @@ class Measures:
     quality: Callable[[Graph], tuple[float, float]]  # returns SQNR in dB, and accuracy drop in percentage points
 
 
-def meets_limits(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
-    """Return whether a graph meets all limits."""
-    fits = limits.flash is None or measures.flash(graph) <= limits.flash
-    return fits and (not limits.has_quality or _meets_quality(graph, limits, measures))
-
-
 def _meets_quality(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
     sqnr_db, drop = measures.quality(graph)
     is_clear = limits.sqnr_db is None or sqnr_db >= limits.sqnr_db

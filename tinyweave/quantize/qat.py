@@ -6,10 +6,8 @@ Gradients pass roundings unchanged (straight-through estimator). The scales of a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,15 +19,11 @@ from ..ir import CompileError, Graph, Op, Quant, limits
 from ..ir import Tensor as Value
 from ..ops import SPECS, reduce, spec_for
 from ..ops.spec import ACTIVATIONS, LEAST_SCALE
-from ..support.progress import Progress, silent
 from .calibrate import Calibration
-from .calibration_samples import check_labels
 from .convert import WeightFormat, affine, dequantised, quantised, to_int8, weight_scales
 from .evaluate import Array
 from .scale_groups import is_float
 
-BATCH = 32
-MOST_NORM = 5.0  # gradients whose norm is larger are scaled down to this norm
 Inputs = list[Tensor]  # operands of an op that are present: activations [samples, *shape] and constants [*shape]
 
 
@@ -219,60 +213,6 @@ def _slowed(scale: Tensor, count: int) -> Tensor:
     """Return the scale with its gradient divided by sqrt(count), as learned step size quantisation does."""
     part = float(count) ** -0.5
     return torch.add(scale * part, (scale * (1 - part)).detach())
-
-
-def distil(
-    module: FakeQuantModule,
-    inputs: Array,
-    wanted: Array,
-    labels: Array | None,
-    *,
-    epochs: int,
-    rate: float,
-    progress: Progress = silent,
-) -> None:
-    """Train a module to reproduce the outputs `wanted` of another network; the seed is fixed, the rate falls along a cosine.
-
-    `labels` has a class number per sample (0 or 1 for a single probability), whose cross entropy is then half of the loss.
-    """
-    if not 0 <= rate < math.inf:
-        raise CompileError(f"{rate} is not a learning rate", "give a small number, such as 1e-4")
-    draws = torch.Generator().manual_seed(0)
-    x, aim = torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(wanted)).flatten(1)
-    classes = None if labels is None else torch.from_numpy(labels)
-    if labels is not None:
-        check_labels(labels, max(aim.shape[1], 2))
-    last = module.graph.ops[module.graph.producer[module.graph.outputs[0]]]
-    optimizer = torch.optim.Adam(module.parameters(), rate)
-    steps = epochs * -(-len(x) // BATCH)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
-    orders = (torch.randperm(len(x), generator=draws) for _ in range(epochs))
-    for done, chosen in enumerate(chain.from_iterable(torch.split(order, BATCH) for order in orders)):
-        optimizer.zero_grad()
-        found, known = module(x[chosen]).flatten(1), None if classes is None else classes[chosen]
-        loss = _loss(found, aim[chosen], known, is_softmax=last.kind == "softmax")
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(module.parameters(), MOST_NORM)
-        optimizer.step()
-        schedule.step()
-        progress("training", done + 1, steps)
-
-
-def _loss(found: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
-    """Return the error against `aim`, averaged with the cross entropy of the classes if these are known.
-
-    The error is the cross entropy after a softmax, else the mean square error relative to the mean square of `aim`.
-    """
-    if is_softmax:
-        logs = torch.log(found.clamp_min(1e-3))
-        soft = -(aim * logs).sum(dim=1).mean()
-        return soft if classes is None else (soft + functional.nll_loss(logs, classes)) / 2
-    soft = ((found - aim) ** 2).mean() / (aim**2).mean().clamp_min(1e-12)
-    if classes is None:
-        return soft
-    if found.shape[1] == 1:
-        return (soft + functional.binary_cross_entropy(found[:, 0].clamp(1e-3, 1 - 1e-3), classes.to(found.dtype))) / 2
-    return (soft + functional.cross_entropy(found, classes)) / 2
 
 
 def converted(module: FakeQuantModule) -> Graph:

@@ -64,7 +64,7 @@ def check_quantisable(graph: Graph) -> None:
     if not any(is_float(t) and t.data is None for op in computing for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t):
         raise CompileError(
             "no layer of the model computes on float32",
-            "it is quantised already: use plan, compile or verify; quantize and prune need the float model it was made from",
+            "it is quantised already: use plan, compile or verify; quantize needs the float model it was made from",
         )
     keeping = [op for op in graph.ops if spec_of(op).scale and spec_of(op).family in ("recurrent", "state")]
     refused = [op for op in graph.ops if not spec_of(op).scale or (_has_state(graph, op) and op not in keeping)]

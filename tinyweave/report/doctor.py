@@ -17,7 +17,6 @@ PURPOSES = {  # an extra of pyproject.toml -> what needs it
     "onnx": "reading .onnx files",
     "torch": "reading .pt2 files, quantising and training PyTorch modules",
     "images": "reading pictures as samples",
-    "report": "writing figures as .png and .pdf files",
     "explore": "the explorer and the lesson in a browser",
     "search": "searching and training networks",
     "parquet": "reading data sets in .parquet files",

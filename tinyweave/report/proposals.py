@@ -48,10 +48,8 @@ def _words(changes: Mapping[str, Any]) -> list[str]:
 def _remedy_command(remedy: Remedy, model: Model, limits: Limits, chosen: Options) -> str | None:
     """Return the command for a change of the network, with placeholders in capitals; None for a smaller input."""
     target = {name: chosen[name] for name in ("device", *LIMITS)}
-    sizes = {name: chosen[name] or getattr(limits, name) for name in ("ram", "flash")}
     words = {
-        "quantize": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({"flash": sizes["flash"]})],
-        "prune": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({name: sizes[name] for name in remedy.over})],
+        "quantize": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({"flash": chosen["flash"] or limits.flash})],
         "search": ["--task", api.task_of(model.graph) or "TASK", "--data", "FOLDER", *option_words(target), "-o", "found"],
     }
     return " ".join(map(quoted, ["tinyweave", remedy.way, *words[remedy.way]])) if remedy.way in words else None

@@ -1,4 +1,4 @@
-"""Build the records of `quantize` and `prune` (dicts for `--json`), and show them on the terminal."""
+"""Build the record of `quantize` (a dict for `--json`), and show it on the terminal."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..quantize.fidelity import Fidelity
 
 EXACT = 200.0  # SQNR in dB above which a layer counts as free of noise
-STATES = ("int8", "pruned", "trained")  # the int8 networks that a pruning compares with the float model, and their labels
-WORDS = ("whole, in int8", "pruned", "pruned and trained")
 Record = dict[str, Any]
 
 
@@ -42,8 +40,6 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
         },
         "samples": {"calibrated": len(done.used), "compared": near.samples},
         "methods": dict(Counter(done.calibration.methods.values()).most_common()),
-        "gains": dict(done.gains),
-        "left_out": list(done.left_out),
         **_fidelity(near),
         "precision": mixed
         and {**{key: getattr(mixed, key) for key in said}, "layers": [asdict(layer) for layer in mixed.layers]},
@@ -73,9 +69,6 @@ def show_quantisation(out: Console, record: Record) -> None:
         f"the network was given {_preprocessing(record['preprocessing'])}",
         f"ranges: from {samples['calibrated']:,} samples: {methods}",
     ]
-    for what, gain in record["gains"].items():
-        left = ", left out: a limit would be missed" if what in record["left_out"] else "" if gain > 0 else ", left out"
-        lines.append(f"{what}: {gain:+.2f} dB at the output{left}")
     lines += [
         f"compared with the float model on {samples['compared']:,} samples:",
         f"  signal to noise at the output: {record['sqnr_db']:.1f} dB",
@@ -134,54 +127,7 @@ def _preprocessing(said: Record) -> str:
     return f"{source}, as they are" if (scale, offset) == ("1", "0") else f"{source}, times {scale} plus {offset}"
 
 
-def pruning_record(done: results.Pruning, out: Path | None = None) -> Record:
-    """Return the record of `prune`, a dict for json.dumps; `out` is the path of the written file, None if there is none."""
-    before, after = done.needs
-    return head(done.model) | {
-        "out": str(out) if out else None,
-        "before": {"ram": before.ram, "flash": before.flash, "macs": done.macs[0]},
-        "after": {"ram": after.ram, "flash": after.flash, "macs": done.macs[1]},
-        "layers": [{**asdict(layer), "layers": list(layer.layers)} for layer in done.layers],
-        "samples": {"trained": done.trained if done.epochs else 0, "compared": done.fidelities[0].samples},
-        "epochs": done.epochs,
-        **{state: _fidelity(near) for state, near in zip(STATES, done.fidelities, strict=True)},
-    }
-
-
 def _fidelity(near: Fidelity) -> Record:
     """Return the error of an int8 network relative to the float model as plain values."""
     accuracy = None if near.accuracy is None else {"float": near.accuracy[0], "int8": near.accuracy[1]}
     return {"sqnr_db": near.sqnr_db, "agreement": near.agreement, "accuracy": accuracy}
-
-
-def show_pruning(out: Console, record: Record) -> None:
-    """Show the channels removed per layer, and RAM, Flash, MACs and error before and after."""
-    heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
-    rows = [["channels", "now", "norm lost", "layers whose channels go together"]]
-    rows += [
-        [f"{each['before']:,}", f"{each['after']:,}", f"{100 * each['lost']:.1f} %", ", ".join(map(_short, each["layers"]))]
-        for each in record["layers"]
-    ]
-    for line in hanging(rows, frozenset((0, 1, 2)), out.width) if record["layers"] else ():
-        out.print(Text(line))
-    before, after = record["before"], record["after"]
-    lines = [] if record["layers"] else ["no channel went: int8 keeps the limits"]
-    costs = (("ram", "RAM (arena)", " B"), ("flash", "Flash, at most", " B"), ("macs", "MACs", ""))
-    show_lines(out, [*lines, *(f"{word}: {after[key]:,}{unit}, before {before[key]:,}{unit}" for key, word, unit in costs)])
-    samples = record["samples"]
-    seen = f", trained on {samples['trained']:,} others" if samples["trained"] else ""
-    heading(out, f"compared with the float model on {samples['compared']:,} samples{seen}")
-    shown = [(word, record[state]) for state, word in zip(STATES, WORDS, strict=True)]
-    lines = [f"{word}: {_near(near)}" for word, near in (shown if record["epochs"] else shown[:2])]
-    if record["epochs"] and record["trained"]["sqnr_db"] <= record["pruned"]["sqnr_db"]:
-        lines[-1] += "; left out: try more samples, or another --rate"
-    show_lines(out, lines)
-
-
-def _near(near: Record) -> str:
-    """Return the error of an int8 network as text: SQNR, agreement with the float model, and accuracy, as far as known."""
-    same, right = near["agreement"], near["accuracy"]
-    parts = [f"{near['sqnr_db']:.1f} dB"]
-    parts += [] if same is None else [f"{100 * same:.1f} % the same class"]
-    parts += [] if right is None else [f"{100 * right['int8']:.1f} % right (float {100 * right['float']:.1f} %)"]
-    return ", ".join(parts)

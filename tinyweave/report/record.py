@@ -291,10 +291,10 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 
 
 def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
-    """Return the record of a remedy: a change of the network, such as pruning, that could make it fit the limits.
+    """Return the record of a remedy: a change of the network, such as a smaller input, that could make it fit the limits.
 
     The keys `ram`, `flash`, `latency_ms` and `fits` describe the plan of the changed network; they are None if it was not
-    planned. `share` is the estimated fraction that must remain of the weights, or of each side of the input image.
+    planned. `share` is the estimated fraction that must remain of each side of the input image.
     """
     planned = remedy.planned
     need = {"ram": None, "flash": None, "latency_ms": None, "fits": None}

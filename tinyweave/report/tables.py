@@ -6,14 +6,11 @@ inputs and outputs, all tensors that a later op reads, and in a plan its scratch
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..codegen.layer import shape_text
-from ..ir import UNSUPPORTED, Graph, Op, is_constant, printable
+from ..ir import UNSUPPORTED, Graph, Op, is_constant
 from ..ops import macs_per_op, spec_of
 from ..planning import Plan
 from ..planning.alias.overlap import views
@@ -126,14 +123,3 @@ def _window(graph: Graph, op: Op) -> str:
         return ""
     h, w = op.attrs["stride"]
     return f"{extent[0]}x{extent[1]}/" + (f"{h}" if h == w else f"{h}x{w}")
-
-
-def order_csv(record: dict[str, Any]) -> str:
-    """Return the steps of both op orders in a record of `reorder` as CSV, a line per step."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))
-    for name, order in record["orders"].items():
-        for number, step in enumerate(order["steps"]):
-            writer.writerow((name, number + 1, step["op"], step["kind"], step["bytes"], printable(" ".join(step["tensors"]))))
-    return lines.getvalue()

@@ -48,7 +48,6 @@ from .words import (
     advice_title,
     board_lines,
     bound_line,
-    change_rows,
     comparison_lines,
     comparison_rows,
     cycle_lines,
@@ -210,17 +209,14 @@ def _show_float(out: Console, record: Record) -> None:
     show_lines(out, lines)
 
 
-def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
-    """Show instructions and cycles per layer with a bar for each, changes since `before`, and why no kernel is faster."""
+def show_profile(out: Console, record: Record) -> None:
+    """Show instructions and cycles per layer with a bar for each, and why no kernel is faster."""
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs", "ms"))
     spent = [layer[key] or 0 for layer in layers]
     _show_bars(out, lines, spent, ["bold yellow" if 0 < count == max(spent) else "" for count in spent])
     out.print()
-    if before:
-        heading(out, "changes")
-        _show_indented(out, align(change_rows(record, before), frozenset({1, 2, 3})))
     if reasons := kernel_lines(record):
         heading(out, "layers that do not run on their fastest kernel (see `tinyweave docs time`)")
         show_lines(out, reasons)

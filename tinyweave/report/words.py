@@ -24,7 +24,6 @@ OPTION_NOTES = {  # option that the advice may propose -> what it asks of the fi
     "--max-mac-overhead": "some layers compute rows twice, which takes longer; the output stays the same",
     "--io": "your firmware writes and reads int8",
 }
-TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
 NUMBERS = (  # header of a column -> key of a layer's record
     ("MACs", "macs"),
     ("instructions", "instructions"),
@@ -86,28 +85,6 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
         )
     shown = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
     return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
-
-
-def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
-    """Return rows (name, before, now, relative change) of totals, then of layers that differ from an earlier record."""
-
-    def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
-        share = f"{new / old - 1:+.1%}" if old and new is not None else ""
-        return (name, count_text(old), count_text(new), share)
-
-    rows = [("", "before", "now", "")]
-    rows += [row(key, before[key], record[key]) for key in ("macs", "instructions", "cycles")]
-    rows += [row(f"{part} {key}", before[part][key], record[part][key]) for part, key in TOTALS]
-    key = "cycles" if record["cycles"] is not None and before["cycles"] is not None else "instructions"
-    old, new = ({entry_title(entry): entry[key] for entry in costs(each)} for each in (before, record))
-    names = dict.fromkeys([*old, *new])
-    rows += [row(clean(name, 32), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
-    return rows
-
-
-def entry_title(entry: Record) -> str:
-    """Return the name of an entry of `costs`: a layer's name, or "(loop)" or "(stage)" with its step."""
-    return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
 def picture(plan: Plan, width: int = WIDTH, only: Collection[str] | None = None) -> list[str]:
@@ -436,8 +413,6 @@ def remedy_line(remedy: Record) -> str:
         case "quantize":
             said = "fits" if remedy["fits"] else "may fit"
             return f"weights of 4 bits{beside}: constants {remedy['flash']:,} B, {_needs(remedy)}, {said}; planned"
-        case "prune":
-            return f"fewer channels{beside}: about {100 * remedy['share']:.0f} % of the weights may be kept, as an estimate"
         case "input":
             rows, columns = (max(1, round(remedy["share"] * side)) for side in remedy["input"][1:3])
             old = "x".join(map(str, remedy["input"][1:3]))

@@ -1,4 +1,4 @@
-"""Decode baseline JPEG files: a reference for tw_jpeg.c with the same pixels and errors, written independently of it.
+"""Decode baseline JPEG files: the reference of tw_jpeg.c, with the same pixels and errors, written independently of it.
 
 In: the bytes of a file. Out: the pixels, or an error number of the C, or a CompileError. The transform is libjpeg's `islow`;
 chroma is repeated, not interpolated. The whole file and the whole picture are in memory.
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError
-from .pixels import grey_of_rgb, rgb_of_ycc
+from tinyweave.camera.pixels import grey_of_rgb, rgb_of_ycc
+from tinyweave.ir import CompileError
 
 Ints = NDArray[np.int64]
 ENDED = -10

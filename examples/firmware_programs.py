@@ -1,18 +1,32 @@
-"""Write programs that replace the example: they read a file piece by piece and print the results of networks.
+"""Firmware of the examples that reads a file piece by piece and prints the results of networks; QEMU runs it on a board.
 
-In: planned models, and the C that computes their input or decodes boxes from their output. Out: a Package with its own main.
+In: planned models, and the C that computes their input or decodes boxes from their output. Out: a Package with its own main;
+the text that it prints, and its RAM.
 """
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ..codegen.header import has_memory_header
-from ..ir import CompileError
-from .example import memory_includes
-from .package import Package, filled, memory_name
+from tinyweave.api import emulated_core
+from tinyweave.codegen.header import has_memory_header
+from tinyweave.devices import Device, find
+from tinyweave.ir import CompileError
+from tinyweave.kernels.table import foreign
+from tinyweave.projects import BOARDS, Package, firmware_files
+from tinyweave.projects.example import memory_includes
+from tinyweave.projects.package import filled, memory_name
+from tinyweave.simulate import firmware
+from tinyweave.simulate.run import Fault
+from tinyweave.support.files import named
 
+TEMPLATES = Path(__file__).resolve().parent / "firmware"
+LIMIT_S = 600.0  # seconds that a firmware may run
+STACK = re.compile(r"\bstack (\d+)\n\Z")  # the last line that the firmware prints: the most bytes of stack
 MAIN = "main.c"
 MOST_BYTES = 10_000_000  # default limit on the bytes of a photograph's file
 LARGEST = (1 << 31) - 1
@@ -95,7 +109,7 @@ def _pictures(package: Package) -> dict[str, str]:
             raise CompileError(
                 "a program that looks takes its picture by rows", "give stream_inputs and a source of JPEG files"
             )
-    return {name: filled(f"programs/{name}.c") for name in ("pictures", "show_boxes")}
+    return {name: filled(str(TEMPLATES / f"{name}.c")) for name in ("pictures", "show_boxes")}
 
 
 def _with_main(package: Package, template: str, beside: Mapping[str, str], **values: object) -> Package:
@@ -105,13 +119,81 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
         raise CompileError(f"two files would be called {clash[0]}", "rename the model")
     is_placed = has_memory_header(model.plan)
     text = filled(
-        f"programs/{template}",
+        str(TEMPLATES / template),
         name=model.name,
         NAME=model.name.upper(),
         includes="\n".join(memory_includes(model)),
-        host=filled("programs/host.c", print_integer=filled("programs/print.c")),
+        host=filled(str(TEMPLATES / "host.c"), print_integer=filled("print.c")),
         memory=memory_name(model),
         arena="" if is_placed else filled("arena.c", name=model.name, NAME=model.name.upper()),
         **values,
     )
     return replace(package, files={**package.files, **beside}, program={MAIN: text})
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """The result of running a program on an emulated board.
+
+    Attributes:
+        printed: the text that the program printed.
+        ram: variable -> bytes of RAM; `stack` is the most stack that was used.
+        compiler: the compiler with its flags.
+    """
+
+    printed: str
+    ram: dict[str, int]
+    compiler: str
+
+    @property
+    def total(self) -> int:
+        """Return the bytes of RAM of all variables and the stack."""
+        return sum(self.ram.values())
+
+
+def _qemu_board(device: Device) -> Device:
+    """Return the board with a device's core (or the nearest core) that QEMU emulates.
+
+    Raises:
+        CompileError: QEMU emulates no such board, or QEMU is not installed.
+    """
+    core = emulated_core(device)
+    boards = {board.core: board for board in map(find, BOARDS)}
+    if core not in boards:
+        raise CompileError(f"QEMU emulates no {core}, only {', '.join(boards)}", "give a board with one of these cores")
+    if not firmware.is_qemu_there():
+        raise CompileError("firmware runs in qemu-system-arm, which is not installed", "apt-get install qemu-system-arm")
+    return boards[core]
+
+
+def run_firmware(package: Package, board: Device, file: Path | None = None) -> tuple[str, dict[str, int], str]:
+    """Build the firmware of a package and run it on a board that QEMU emulates.
+
+    Returns:
+        The text that the firmware printed, variable -> bytes of RAM, and the compiler with its flags.
+    """
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as name, named(name):
+        folder, fed = Path(name), None
+        plain = any(foreign(model.plan.variants, board.core) for model in package.models)
+        program, compiler = firmware.build(firmware_files(package), folder, board.core, plain=plain)
+        if file is not None:
+            fed = folder / "input"  # a name that QEMU's options can hold
+            fed.write_bytes(file.read_bytes())
+        return firmware.run(program, board.name, LIMIT_S, fed), firmware.variables(program), compiler
+
+
+def run_program(package: Package, file: Path) -> ProgramRun:
+    """Run the program of a package on its board, emulated by QEMU, with the contents of `file` as its input.
+
+    Raises:
+        CompileError: the package has no program or no board, or QEMU or a compiler is missing.
+        Fault: the program ended before it printed its stack use.
+    """
+    if not package.program or package.device is None:
+        raise CompileError("the package has no program for a board", "add a program, and a board that QEMU emulates")
+    board = _qemu_board(package.device)
+    printed, ram, said = run_firmware(package, board, file)
+    deepest = STACK.search(printed)
+    if deepest is None:
+        raise Fault(f"the firmware on {board.name} ended early: it said {(printed.splitlines() or ['nothing'])[-1][:200]}")
+    return ProgramRun(printed, ram | {"stack": int(deepest[1])}, said)
