@@ -8,9 +8,8 @@ more cycles, if it relocates tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 from ..ir import CompileError
 from ..kernels.layer_cycles import layer_cycles
@@ -20,7 +19,7 @@ from .fuse.row_access import not_by_rows
 from .place.relocation_ops import is_move
 from .plan import Plan
 from .search.pareto import COSTS, Candidate, PathObjective, best, front, most_distinct
-from .search.path_search import Solution
+from .search.path_search import Solution, pareto_front
 from .search.problem import NEVER
 from .search.stage_cycles import StageCycles
 from .strategies import PlanSpace, fastest_in
@@ -28,7 +27,6 @@ from .strategies import PlanSpace, fastest_in
 MOST_POINTS = 24  # plans of a front; more are hard to read
 MOST_LAYOUTS = 8  # solutions laid out per search
 SLACK = 0.01  # a plan may exceed its solution's bytes by this fraction before smaller solutions are tried
-Item = TypeVar("Item")
 
 
 def best_plan(
@@ -153,19 +151,6 @@ def _smaller(
 def _no_plan(spaces: Sequence[PlanSpace]) -> CompileError:
     """Return the error if no plan exists; it names the op that reads a streamed input but cannot run row by row."""
     return not_by_rows(spaces[-1].cycles_of.row_graph, spaces[-1].search.order)
-
-
-def pareto_front(items: Sequence[Item], costs: Callable[[Item], tuple[int, int]]) -> list[Item]:
-    """Return the Pareto-optimal items, sorted by their first cost; of items with equal costs only the first.
-
-    `costs` returns the two costs of an item, both to be minimised.
-    """
-    front, least = list[Item](), NEVER
-    for (_, second), _, item in sorted((costs(item), number, item) for number, item in enumerate(items)):
-        if second < least:
-            front.append(item)
-            least = second
-    return front
 
 
 def _relocation_cycles(plan: Plan, cycles_of: StageCycles) -> int:

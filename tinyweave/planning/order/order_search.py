@@ -9,8 +9,6 @@ state.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -50,11 +48,6 @@ class Order:
     peak: int
     lower_bound: int
     states: int = 0  # sets of ops visited by the search
-
-    @property
-    def gap(self) -> int:
-        """Return the bytes between the peak and the lower bound; 0 means that no order is better."""
-        return self.peak - self.lower_bound
 
 
 def file_order(graph: Graph) -> tuple[int, ...]:
@@ -102,12 +95,10 @@ def best_order(
     saved: Saved | None = None,
     *,
     sets: int = MOST_SETS,
-    seconds: float = math.inf,
 ) -> Order:
     """Return the order of ops with the least peak RAM, or the best one that a limited search finds.
 
-    Ops that use the same state keep their order; sections of the network without the peak keep the file's order. The result is
-    deterministic unless `seconds` end the search.
+    Ops that use the same state keep their order; sections of the network without the peak keep the file's order.
 
     Args:
         sets: how many sets of ops the search visits at most.
@@ -115,7 +106,7 @@ def best_order(
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
     problem = order_problem(graph, owner, scratch, saved)
-    problem.state_limit, problem.deadline = sets, time.monotonic() + seconds
+    problem.state_limit = sets
     step_bytes, lower_bounds = live_bytes(graph, file_order(graph), owner, scratch, saved), least_step_bytes(problem)
     bound = max(lower_bounds)
     if max(step_bytes) == bound:
@@ -173,7 +164,7 @@ def _peak(problem: OrderProblem, done: int, order: Sequence[int]) -> int:
 
 
 def _out_of_budget(problem: OrderProblem) -> bool:
-    return problem.states >= problem.state_limit or time.monotonic() > problem.deadline
+    return problem.states >= problem.state_limit
 
 
 def _improve(problem: OrderProblem, section: _Section, bound: int) -> None:
