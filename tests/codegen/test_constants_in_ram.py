@@ -57,7 +57,7 @@ PLANS = {
     "rows": lambda: plan_in_stages(block(), [(0, 1, 2, 3)]),
     "tiles": lambda: plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)),
     "state": lambda: plan(NETWORKS["stream"](), Request("unfused")),
-    "two memories": lambda: distribute(plan(NETWORKS["residual"]()), {"fast": 250, "sram": 1000}, overlap=True),
+    "two memories": lambda: check(distribute(plan(NETWORKS["residual"]()), {"fast": 250, "sram": 1000}, overlap=True)),
 }
 
 

@@ -23,7 +23,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.planning import Buffer, Request, check, plan, plan_in_stages
 from tinyweave.planning.explain import why_portable
-from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
+from tinyweave.planning.place.place import arena_bytes, place
 from tinyweave.simulate import compare, emulated, host
 from tinyweave.support import toolchain
 
@@ -119,9 +119,11 @@ def test_a_plan_in_two_memories_gives_the_outputs_of_one_memory(name: str, tmp_p
     arena = {}
     for memory in ("fast", "slow"):
         mine = [buffer for buffer in dealt if buffer.memory == memory]
-        offsets |= greedy(mine)
+        offsets |= place(mine, tries=0).offsets
         arena[memory] = arena_bytes(mine, offsets)
-    split = check(replace(made, buffers=tuple(dealt), offsets=offsets, arena=arena, lower_bound=lower_bound(dealt)))
+    split = check(
+        replace(made, buffers=tuple(dealt), offsets=offsets, arena=arena, lower_bound=place(dealt, tries=0).lower_bound)
+    )
     source = source_of(graph, split)
     assert f"{name.upper()}_FAST_BYTES {arena['fast']}" in source.files[f"{name}.h"]
     write(source, tmp_path)
@@ -201,7 +203,7 @@ def test_state_begins_with_its_initial_value(values: list[int], dtype: str, tmp_
     once = [np.full((1, 4), 9, dtype).tobytes()]
     for earlier in ([], [once, None]):  # None: a reset
         run = host.invoke(program, plan(graph).arena, once, compare.output_bytes(graph), earlier=earlier)
-        assert compare.unpack(graph, run)[0].ravel().tolist() == values
+        assert compare.unpack_all(graph, run)[-1][0].ravel().tolist() == values
 
 
 @pytest.mark.parametrize("kept", [0, 1])

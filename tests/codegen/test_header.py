@@ -19,7 +19,7 @@ from tinyweave.codegen.layer import CTYPES
 from tinyweave.ir import Graph, Op, Quant, Tensor, limits
 from tinyweave.ops import SPECS
 from tinyweave.planning import Plan, Request, check, plan
-from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
+from tinyweave.planning.place.place import arena_bytes, place
 from tinyweave.support import toolchain
 
 MANY = 2000  # random numbers per conversion
@@ -30,10 +30,12 @@ def in_two_memories(graph: Graph) -> Plan:
     made = plan(graph)
     dealt = [replace(buffer, memory=("fast", "slow")[index % 2]) for index, buffer in enumerate(made.buffers)]
     mine = {memory: [buffer for buffer in dealt if buffer.memory == memory] for memory in ("fast", "slow")}
-    offsets = {memory: greedy(buffers) for memory, buffers in mine.items()}
+    offsets = {memory: place(buffers, tries=0).offsets for memory, buffers in mine.items()}
     arena = {memory: arena_bytes(buffers, offsets[memory]) for memory, buffers in mine.items()}
     placed = {name: offset for places in offsets.values() for name, offset in places.items()}
-    return check(replace(made, buffers=tuple(dealt), offsets=placed, arena=arena, lower_bound=lower_bound(dealt)))
+    return check(
+        replace(made, buffers=tuple(dealt), offsets=placed, arena=arena, lower_bound=place(dealt, tries=0).lower_bound)
+    )
 
 
 PLANS = {name: lambda make=make: plan(make()) for name, make in NETWORKS.items()}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tinyweave.kernels.table import BY_NAME, variant_for
 from tinyweave.planning.check import check
 from tinyweave.planning.fuse.row_schedule import rules_of
-from tinyweave.planning.place.place import TRIES, lower_bound, place
+from tinyweave.planning.place.place import TRIES, place
 from tinyweave.planning.plan import Buffer, Plan, scratch_name
 
 GRAIN = 4  # scratch consists of words
@@ -55,15 +55,14 @@ def _placed(plan: Plan, variants: tuple[str, ...]) -> Plan:
         scratch=max((buffer.bytes for buffer in added), default=plan.scratch),
     )
     rules = rules_of(with_scratch)
-    apart = {(rule.lower, rule.upper): rule.distance for rule in rules}
-    as_before = all(apart.get(rule[:2], rule.distance + 1) <= rule.distance for rule in rules_of(plan))
+    as_before = all(rules.get(pair, distance + 1) <= distance for pair, distance in rules_of(plan).items())
     known = _beside(with_scratch, added) if as_before else None
     placement = place(with_scratch.buffers, rules, TRIES, known=known)
     return replace(
         with_scratch,
         offsets=placement.offsets,
         arena={memory: placement.bytes},
-        lower_bound=lower_bound(with_scratch.buffers, rules),
+        lower_bound=place(with_scratch.buffers, rules, tries=0).lower_bound,
     )
 
 

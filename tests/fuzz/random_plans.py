@@ -33,7 +33,7 @@ from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfus
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.order.order_search import file_order, without_views
-from tinyweave.planning.place.place import Rule
+from tinyweave.planning.place.place import Rules
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare
 from tinyweave.support import toolchain
@@ -172,7 +172,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     distance = distances(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
     allowed = rules(graph, [(index,) for index in order], owner, [distance[index] for index in order], made.buffers)
     kept = rng.choice((0.0, 0.5, 1.0, 1.0))
-    offsets = random_offsets(made.buffers, [rule for rule in allowed if rng.random() < kept], rng)
+    offsets = random_offsets(made.buffers, {pair: least for pair, least in allowed.items() if rng.random() < kept}, rng)
     arena = max((offsets[b.name] + b.bytes for b in made.buffers), default=0)
     return check(replace(made, offsets=offsets, arena={"sram": arena}, lower_bound=0))
 
@@ -188,9 +188,8 @@ def moved_at_random(graph: Graph, order: tuple[int, ...], rng: random.Random) ->
     return made, file_order(made)
 
 
-def random_offsets(buffers: Sequence[Buffer], chosen: Sequence[Rule], rng: random.Random) -> dict[str, int]:
+def random_offsets(buffers: Sequence[Buffer], distance: Rules, rng: random.Random) -> dict[str, int]:
     """Return a valid offset for each buffer in random order: the lowest, adjacent to another buffer, or anywhere."""
-    distance = {(rule.lower, rule.upper): rule.distance for rule in chosen}
     room = int(sum(b.bytes + b.align for b in buffers) * rng.choice((1.0, 1.2, 2.0))) + 64
     offsets: dict[str, int] = {}
     for x in rng.sample(list(buffers), len(buffers)):

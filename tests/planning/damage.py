@@ -16,7 +16,7 @@ from cases.tiny import graph as tiny
 from fuzz.faster_kernels import with_kernels_of
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.planning import Constant, Plan, Request, Tile, plan, plan_in_order, plan_in_stages, with_copies
+from tinyweave.planning import Constant, Plan, Request, Tile, check, plan, plan_in_order, plan_in_stages, with_copies
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.memories import distribute
 from tinyweave.planning.plan import Place, RowSchedule
@@ -85,8 +85,8 @@ PLANS: dict[str, Callable[[], Plan]] = {
         segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)
     ),
     "rows streamed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], streamed_outputs=("classes",)),
-    "two memories": lambda: distribute(
-        plan(NETWORKS["residual"](), Request("layer")), {"fast": 250, "slow": 1000}, overlap=False
+    "two memories": lambda: check(
+        distribute(plan(NETWORKS["residual"](), Request("layer")), {"fast": 250, "slow": 1000}, overlap=False)
     ),
 }
 

@@ -19,7 +19,7 @@ from fuzz.random_plans import Trial, build, failure, network
 
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import BY_NAME
-from tinyweave.planning import Plan, Request, Tile, from_json, plan, plan_in_stages, to_json
+from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, plan_in_stages, to_json
 from tinyweave.planning.memories import distribute
 
 ODD = (0, 1, -1, 7, 255, 1 << 20, 1 << 40, 1.5, None, True, "", "sram", "a b", "x */ y", "a\nb", [], {})
@@ -50,7 +50,7 @@ def drawn(seed: int, core: str) -> tuple[Graph, Plan]:
 def memories() -> tuple[Graph, Plan]:
     """Return a network whose buffers are in two memories."""
     graph = NETWORKS["residual"]()
-    return graph, distribute(plan(graph, Request("layer")), {"fast": 250, "slow": 1000}, overlap=False)
+    return graph, check(distribute(plan(graph, Request("layer")), {"fast": 250, "slow": 1000}, overlap=False))
 
 
 PLANS: dict[str, Callable[[], tuple[Graph, Plan]]] = {

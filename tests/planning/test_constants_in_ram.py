@@ -183,7 +183,7 @@ def test_copies_are_in_the_memory_with_the_most_free_bytes() -> None:
     made = api.make_plan(model, api.request_of(api.PlanOptions(weights="ram"), board))
     homes = {made.buffer(copy_name(name)).memory for name in made.copies}
     assert homes == {max(board.memory_maps[0], key=lambda name: board.memory_maps[0][name])}
-    spread = distribute(plan(block(), Request("layer")), {"fast": 1_000, "outside": 100_000}, overlap=False)
+    spread = check(distribute(plan(block(), Request("layer")), {"fast": 1_000, "outside": 100_000}, overlap=False))
     assert set(spread.arena) == {"fast", "outside"}
     limits = Limits(maps=({"fast": 1_000}, {"fast": 1_000, "outside": 100_000}))
     there = with_weights(spread, Request(weights="ram", limits=limits))

@@ -10,7 +10,7 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
 from tinyweave.planning import Plan, Request, plan
-from tinyweave.planning.explain import Touch, explain
+from tinyweave.planning.explain import explain
 
 
 def cells(made: Plan, name: str) -> set[int]:
@@ -41,8 +41,8 @@ def test_every_shared_byte_is_explained(seed: int, schedule: str) -> None:
                 assert overlap.overlap_distance is not None and overlap.distance >= overlap.overlap_distance
                 assert overlap.shared <= overlap.possible or not overlap.possible
         assert found.without <= found.peak <= made.arena["sram"]
-        for touch in (*found.writers, *found.readers):
-            assert buffer.start <= touch.step < buffer.end
+        for step, _ in (*found.writers, *found.readers):
+            assert buffer.start <= step < buffer.end
 
 
 def test_explanation_of_a_skip_connection() -> None:
@@ -50,7 +50,7 @@ def test_explanation_of_a_skip_connection() -> None:
     made = plan(NETWORKS["residual"](), Request("unfused"))
     found = explain(made, "x")
     assert found.persistent == ("network input",) and found.writers == ()
-    assert found.readers == (Touch(0, "conv_2d_0"), Touch(1, "add_1")) and found.waits == Touch(0, "conv_2d_0")
+    assert found.readers == ((0, "conv_2d_0"), (1, "add_1")) and found.waits == (0, "conv_2d_0")
     by_conv, by_add = found.overlaps
     assert (by_conv.other, by_conv.overlap_distance, by_conv.why) == (
         "branch",

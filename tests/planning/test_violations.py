@@ -58,7 +58,7 @@ def plans() -> list[Plan]:
         found += [staged, with_kernels_of(staged, "cortex-m4")]
     whole = plan(random_network(1), Request("unfused"))
     half = sum(whole.arena.values()) // 2
-    return [*found, distribute(whole, {"fast": half, "slow": 4 * half}, overlap=True)]
+    return [*found, check(distribute(whole, {"fast": half, "slow": 4 * half}, overlap=True))]
 
 
 def verdict(tried: Plan) -> str:

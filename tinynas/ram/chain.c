@@ -1,6 +1,6 @@
 /* Peak RAM of the best plan for a chain of ops on square maps with residual connections, computed without a graph.
  *
- * Builds the same `problem` that of_graph.py and tiles.py of planning/search build from the network's graph, and searches it with
+ * Builds the same `problem` that of_graph.py of planning/search builds from the network's graph, and searches it with
  * least_bytes.c. tests/tinynas/test_arena.py compares the results on random networks. Step k reads tensor k and writes tensor k + 1.
  *
  * All columns of the problem are slices of one block of memory. Building it takes O(steps * heights * longest_tile * rows) time. */
@@ -174,7 +174,7 @@ static void tile_widths(const chain_step *steps, i64 begin, i64 end, const tile_
     }
 }
 
-/* Whether tiles of a height are tried: `tile_candidates` and `_heights_for_free` of tiles.py. */
+/* Whether tiles of a height are tried: `tile_candidates` and `_heights_for_free` of of_graph.py. */
 static int is_tried(const chain_request *request, i64 h, i64 rows)
 {
     return h == 0 || request->mac_budget || (request->heights[h] / 2 < rows && rows <= request->heights[h]);
@@ -186,7 +186,7 @@ typedef struct {
     read_columns reads;
 } tile_columns;
 
-/* Append the tiles that end with step `end` - 1: `tile_candidates` of tiles.py. */
+/* Append the tiles that end with step `end` - 1: `tile_candidates` of of_graph.py. */
 static void add_tiles(const chain_request *request, const chain_step *steps, i64 end, i64 mac_budget, const tile_space *s,
                       tile_columns *tiles)
 {

@@ -19,7 +19,7 @@ from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.kernels.access import overlap_distances
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import Window, all_taps_inside
-from tinyweave.planning.search import stage_growth, tiles
+from tinyweave.planning.search import of_graph, stage_growth
 from tinyweave.planning.search.stage_growth import longest_stage
 from tinyweave.support import toolchain
 
@@ -118,8 +118,8 @@ def least_bytes(chain: Sequence[tuple[Step, ...]], *, streamed_inputs: bool, bud
     if library is None:
         return None
     table = np.concatenate([numbers_of(steps) for steps in chain])
-    limits = stage_growth.MOST_TILINGS, stage_growth.MOST_TICKS, longest_stage(len(table)), tiles.LONGEST_TILE
-    request = np.array([*limits, budget, streamed_inputs, *tiles.TILE_ROWS], np.int64)
+    limits = stage_growth.MOST_TILINGS, stage_growth.MOST_TICKS, longest_stage(len(table)), of_graph.LONGEST_TILE
+    request = np.array([*limits, budget, streamed_inputs, *of_graph.TILE_ROWS], np.int64)
     library.tw_chain_bytes.restype = ctypes.c_int64
     pointers = (ctypes.c_void_p(each.ctypes.data) for each in (request, table))
     peak: int = library.tw_chain_bytes(*pointers, ctypes.c_int64(len(table)))

@@ -19,7 +19,7 @@ from ..passes.rewrite import each_op
 from ..planning import Buffer
 from ..planning.liveness import lifetimes
 from ..planning.order.order_search import Order, best_order, file_order, live_bytes, without_views
-from ..planning.place.place import arena_bytes, in_order, lower_bound, place
+from ..planning.place.place import arena_bytes, in_order, place
 from .patchwork import patched, regions
 from .results import Model, Reordering, Rewriting
 
@@ -98,7 +98,7 @@ def _tflm_bytes(graph: Graph) -> float:
     """
     filters = [graph.output(op).shape[-1] for op in graph.ops if spec_of(op).family == "convolution"]
     structures = 115 * len(graph.ops) + 67 * len(filters) + 8.6 * sum(filters) + 36 * len(graph.tensors)
-    return lower_bound(tflm_buffers(graph)) + structures
+    return place(tflm_buffers(graph), tries=0).lower_bound + structures
 
 
 def fold_pads(graph: Graph, most_macs: float) -> Graph:

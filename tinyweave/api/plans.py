@@ -246,7 +246,7 @@ def _in_memories(plan: Plan, limits: Limits, *, overlap: bool = True) -> Plan:
     `overlap` says whether an output may overlap an operand. Without memory maps, or if the plan fits no map, it stays in one
     memory.
     """
-    parts = planning.distribute_over_maps(plan, limits.maps, overlap=overlap, checked=False) if limits.maps else plan
+    parts = planning.distribute_over_maps(plan, limits.maps, overlap=overlap) if limits.maps else plan
     return planning.check(plan if limits.ram_excess(parts.arena) else parts)
 
 

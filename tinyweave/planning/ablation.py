@@ -21,7 +21,7 @@ from .constants_in_ram import without_copies
 from .fuse.row_schedule import plan_macs, rules_of
 from .kernel_choice import KernelRule, scratch_of, variants_in
 from .order.order_search import best_order, file_order, without_views
-from .place.place import place
+from .place.place import NO_RULES, place
 from .plan import ONE_MEMORY, Plan
 from .planner import plan, smallest_plan
 from .request import Request
@@ -93,7 +93,7 @@ def _in_order(graph: Graph, kernels: KernelRule, *, share: bool, max_distance: i
 
 
 def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
-    return place(plan.buffers, rules_of(plan) if overlap else []).bytes
+    return place(plan.buffers, rules_of(plan) if overlap else NO_RULES).bytes
 
 
 def _kernels_of(graph: Graph, plan: Plan) -> KernelRule:

@@ -19,7 +19,7 @@ from .fuse.row_schedule import distances_by_stage, schedule_stages
 from .kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from .liveness import Life, lifetimes
 from .order.order_search import file_order, without_views
-from .place.place import TRIES, Placement, Rule, place
+from .place.place import TRIES, Placement, Rules, place
 from .place.relocate import Relocation, find_relocation
 from .place.relocation_ops import lone_tensors, with_moves
 from .plan import ONE_MEMORY, Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
@@ -37,7 +37,7 @@ class Layout(NamedTuple):
     max_distance: int  # largest overlap distance that the rules allow, in bytes
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
-    rules: list[Rule]
+    rules: Rules
     kernels: KernelRule = PORTABLE
 
 

@@ -7,7 +7,6 @@ only reads the plan: `alias/overlap.py` decides what may overlap, and the reason
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from ..ir import Graph, Op
 from ..kernels.table import BY_NAME, ONLY_KERNEL, explain_kernel, variant_for
@@ -17,11 +16,8 @@ from .plan import Buffer, Plan
 FASTEST = "the fastest kernel for it"  # the reason for a portable kernel if no kernel of the core is faster
 
 
-class Touch(NamedTuple):
-    """A read or write of the explained buffer: the step, and the name of the op."""
-
-    step: int
-    op: str
+Touch = tuple[int, str]
+"""A read or write of the explained buffer: the step, and the name of the op."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
     graph = plan.graph
     home = plan.buffer(plan.places[tensor].buffer if tensor in plan.places else tensor)
     inside = [name for name, place in plan.places.items() if place.buffer == home.name]
-    touches = [(Touch(step, graph.ops[i].name), graph.ops[i]) for step, stage in enumerate(plan.stages) for i in stage.ops]
+    touches = [((step, graph.ops[i].name), graph.ops[i]) for step, stage in enumerate(plan.stages) for i in stage.ops]
     readers = [touch for touch, op in touches if set(inside).intersection(op.inputs)]
     writers = [touch for touch, op in touches if set(inside).intersection(op.outputs) and plan.variants[graph.ops.index(op)]]
     producer = graph.producer.get(tensor)
@@ -133,18 +129,18 @@ def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
     None if no op computes another operand. `last` is the last reader; `inside` are the tensors in the buffer.
     """
     graph = plan.graph
-    op = next(op for op in graph.ops if op.name == last.op)
+    op = next(op for op in graph.ops if op.name == last[1])
     step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}
     others = [graph.producer[name] for name in op.inputs if name in graph.producer and name not in inside]
     latest = max(others, key=lambda index: step_of[index], default=None)
-    return None if latest is None else Touch(step_of[latest], graph.ops[latest].name)
+    return None if latest is None else (step_of[latest], graph.ops[latest].name)
 
 
 def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     graph = plan.graph
     stages = [stage.ops for stage in plan.stages]
     owner = {name: place.buffer for name, place in plan.places.items()}
-    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules_of(plan)}
+    allowed = rules_of(plan)
     overlaps = []
     for step, ops in enumerate(stages):
         op, kernel = graph.ops[ops[-1]], plan.variants[ops[-1]]

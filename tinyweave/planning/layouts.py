@@ -8,9 +8,8 @@ more cycles, if it relocates tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 from ..ir import CompileError
 from ..kernels.layer_cycles import layer_cycles
@@ -20,15 +19,13 @@ from .fuse.row_access import not_by_rows
 from .place.relocation_ops import is_move
 from .plan import Plan
 from .search.pareto import COSTS, Candidate, PathObjective, best, front, most_distinct
-from .search.path_search import Solution
+from .search.path_search import Solution, pareto_front
 from .search.problem import NEVER
 from .search.stage_cycles import StageCycles
 from .strategies import PlanSpace, fastest_in
 
 MOST_POINTS = 24  # plans of a front; more are hard to read
 MOST_LAYOUTS = 8  # solutions laid out per search
-SLACK = 0.01  # a plan may exceed its solution's bytes by this fraction before smaller solutions are tried
-Item = TypeVar("Item")
 
 
 def best_plan(
@@ -70,8 +67,7 @@ def best_candidates(spaces: Sequence[PlanSpace]) -> list[Candidate]:
     if not solutions:
         raise _no_plan(spaces)
     for solution in most_distinct(solutions, MOST_POINTS):
-        laid_out = _laid_out(spaces, solution)
-        candidates += _smaller(spaces, laid_out, solution)[0] if solution is solutions[-1] else laid_out
+        candidates += _laid_out(spaces, solution)
     return most_distinct(pareto_front(candidates, COSTS["speed"]), MOST_POINTS)
 
 
@@ -108,8 +104,6 @@ def _best(
         if progress:
             progress("planning the memory", number, 0)
         candidates = _laid_out(spaces, solution, relocates=relocates)
-        if objective == "size" and cycle_limit == NEVER:
-            candidates, solution = _smaller(spaces, candidates, solution, relocates=relocates)
         within = [each for each in candidates if each.bytes <= byte_limit and each.cycles <= cycle_limit]
         found = min([*within, *([found] if found else [])], key=cost, default=None)
         needed = candidates[0]
@@ -125,47 +119,9 @@ def _best(
     return found
 
 
-def _smaller(
-    spaces: Sequence[PlanSpace], candidates: list[Candidate], solution: Solution, *, relocates: bool = True
-) -> tuple[list[Candidate], Solution]:
-    """Replace a solution whose plan has large gaps by one with a smaller plan, if there is one.
-
-    The gaps are large if the plan needs over SLACK (1 %) more bytes than the solution's largest step. The replacement is
-    the fastest solution of the same plan space with fewer bytes than this plan: it fuses few ops, and often leaves fewer
-    gaps. This is repeated until the plan no longer shrinks. `candidates` are the plans of `solution`.
-
-    Returns:
-        The plans of the final solution, and that solution.
-    """
-    for _ in range(MOST_LAYOUTS):
-        plan_bytes = candidates[0].bytes
-        smaller = spaces[solution.space].search.fastest(plan_bytes - 1)
-        smaller = smaller and smaller._replace(space=solution.space)
-        if plan_bytes <= solution.bytes * (1 + SLACK) or smaller is None or smaller == solution:
-            break
-        laid_out = _laid_out(spaces, smaller, relocates=relocates)
-        if laid_out[0].bytes >= plan_bytes:
-            break
-        candidates, solution = laid_out, smaller
-    return candidates, solution
-
-
 def _no_plan(spaces: Sequence[PlanSpace]) -> CompileError:
     """Return the error if no plan exists; it names the op that reads a streamed input but cannot run row by row."""
     return not_by_rows(spaces[-1].cycles_of.row_graph, spaces[-1].search.order)
-
-
-def pareto_front(items: Sequence[Item], costs: Callable[[Item], tuple[int, int]]) -> list[Item]:
-    """Return the Pareto-optimal items, sorted by their first cost; of items with equal costs only the first.
-
-    `costs` returns the two costs of an item, both to be minimised.
-    """
-    front, least = list[Item](), NEVER
-    for (_, second), _, item in sorted((costs(item), number, item) for number, item in enumerate(items)):
-        if second < least:
-            front.append(item)
-            least = second
-    return front
 
 
 def _relocation_cycles(plan: Plan, cycles_of: StageCycles) -> int:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..ops import SPECS
-from .check import check
 from .fuse.row_schedule import rules_of
-from .place.place import TRIES, Placement, Rule, place
+from .place.place import NO_RULES, TRIES, Placement, Rules, place
 from .plan import Buffer, Plan, scratch_name
 
 TRIES_TO_CHOOSE = 10_000  # placements of one buffer per distribution; the chosen one gets the full number
@@ -27,24 +26,22 @@ def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
-def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least: bool = False, checked: bool = True) -> Plan:
+def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least: bool = False) -> Plan:
     """Return `plan` with its buffers distributed over several memories; all are in the first memory if they fit there.
 
     Args:
         overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
         least: whether few bytes in all memories together matter more than little traffic to slow memories.
-        checked: whether to check the result; if not, the caller must check it.
 
     Returns:
-        The distribution with the least excess over the memories, among the ones that were tried; of equal ones, the one with
-        the least traffic to slow memories.
+        The unchecked distribution with the least excess over the memories, among the ones that were tried; of equal ones, the
+        one with the least traffic to slow memories.
     """
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
     if whole <= capacity or len(memories) == 1:
-        renamed = _renamed(plan, fastest)
-        return check(renamed) if checked else renamed
-    heat, allowed = traffic(plan), rules_of(plan) if overlap else []
+        return _renamed(plan, fastest)
+    heat, allowed = traffic(plan), rules_of(plan) if overlap else NO_RULES
     homes_of = [_assigned(plan.buffers, allowed, memories, key) for key in _orders(heat)]
     plans = [_placed(plan, homes, allowed, memories) for homes in homes_of]
     plans += [_renamed(plan, name) for name in memories]
@@ -59,23 +56,20 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least:
         smallest = dict.fromkeys(memories, 0)
         repacked = _placed(plan, {b.name: b.memory for b in best.buffers}, allowed, smallest, TRIES)
         best = min(repacked, best, key=cost)
-    return check(best) if checked else best
+    return best
 
 
-def distribute_over_maps(
-    plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, least: bool = False, checked: bool = True
-) -> Plan:
-    """Return `plan` distributed over the first memory map that holds it, or over the one with the least excess.
+def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, least: bool = False) -> Plan:
+    """Return `plan`, unchecked, distributed over the first memory map that holds it, or over the one with the least excess.
 
     Args:
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
         overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
         least: as for `distribute`.
-        checked: whether to check the result; if not, the caller must check it.
     """
     plans: list[Plan] = []
     for memories in maps:
-        plans.append(distribute(plan, memories, overlap=overlap, least=least, checked=checked))
+        plans.append(distribute(plan, memories, overlap=overlap, least=least))
         if not excess(plans[-1].arena, memories):
             return plans[-1]
     over = [excess(each.arena, memories) for each, memories in zip(plans, maps, strict=True)]
@@ -122,7 +116,7 @@ def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
 
 
 def _assigned(
-    buffers: Sequence[Buffer], allowed: Sequence[Rule], memories: Mapping[str, int], key: Callable[[Buffer], Any]
+    buffers: Sequence[Buffer], allowed: Rules, memories: Mapping[str, int], key: Callable[[Buffer], Any]
 ) -> dict[str, str]:
     """Return buffer -> memory. Each memory takes the buffers that still fit, in the order of `key`.
 
@@ -141,7 +135,7 @@ def _assigned(
     return homes
 
 
-def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], capacity: int) -> list[Buffer]:
+def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Rules, capacity: int) -> list[Buffer]:
     """Return `chosen` plus the `offered` buffers that can be placed in the same `capacity` bytes.
 
     `allowed` are the rules by which buffers may overlap. If not all offered buffers fit, the function calls itself for the
@@ -155,16 +149,16 @@ def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], 
     return _fill(_fill(chosen, offered[:half], allowed, capacity), offered[half:], allowed, capacity)
 
 
-def _place(buffers: Sequence[Buffer], allowed: Sequence[Rule], tries: int, enough: int) -> Placement:
+def _place(buffers: Sequence[Buffer], allowed: Rules, tries: int, enough: int) -> Placement:
     names = {b.name for b in buffers}
-    inside = [rule for rule in allowed if rule.lower in names and rule.upper in names]
+    inside = {pair: distance for pair, distance in allowed.items() if names.issuperset(pair)}
     return place(buffers, inside, tries, enough)
 
 
 def _placed(
     plan: Plan,
     homes: Mapping[str, str],
-    allowed: Sequence[Rule],
+    allowed: Rules,
     enough: Mapping[str, int],
     tries: int = TRIES_TO_CHOOSE,
 ) -> Plan:

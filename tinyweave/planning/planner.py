@@ -34,11 +34,12 @@ from .kernels.flash_budget import (
     sets_with_less_flash,
 )
 from .kernels.stack import least_stack, stack_bytes
-from .layouts import best_candidates, best_plan, pareto_front
+from .layouts import best_candidates, best_plan
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
 from .search.pareto import COSTS, Candidate, PathObjective, Query
+from .search.path_search import pareto_front
 from .search.problem import NEVER, Problem
 from .strategies import KernelSet, PlanSpace, PlanSpaces, least_ram, scaled_macs, streamed_io
 
@@ -214,7 +215,7 @@ class PlanSearch:
         largest, plans = max(max(memories.values()) for memories in limits.maps), list[Plan]()
         for most in (NEVER, NEVER, largest, 0):
             overlap, least = self.request.strategy != "layer", objective == "size"
-            plans.append(distribute_over_maps(best, limits.maps, overlap=overlap, least=least, checked=False))
+            plans.append(distribute_over_maps(best, limits.maps, overlap=overlap, least=least))
             over = limits.ram_excess(plans[-1].arena) or 0
             smaller = min(most, _ram(best) - over)
             if not over or smaller < self.least_bytes:

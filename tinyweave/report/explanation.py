@@ -106,9 +106,9 @@ def _less(plan: Plan, explanation: Explanation) -> list[str]:
     lines = [f"  it is part of the peak: without it the busiest step would need {without:,} B instead of {peak:,} B"]
     if {"state", "network output"} & set(explanation.persistent) or not explanation.readers:
         return lines
-    last = explanation.readers[-1]
-    if last.step > explanation.start + 1 and explanation.waits and explanation.waits.step > explanation.start:
-        lines.append(f"    it would be free earlier if {last.op} ran earlier, which waits for {_touch(explanation.waits)}")
+    step, op = explanation.readers[-1]
+    if step > explanation.start + 1 and explanation.waits and explanation.waits[0] > explanation.start:
+        lines.append(f"    it would be free earlier if {op} ran earlier, which waits for {_touch(explanation.waits)}")
     if any(overlap.overlap_distance is None and "after any write" in overlap.why for overlap in explanation.overlaps):
         lines.append("    a kernel whose writes trail its reads would let two of them share bytes")
     elif not _overlaps(plan) and any(overlap.possible for overlap in explanation.overlaps):
@@ -117,7 +117,8 @@ def _less(plan: Plan, explanation: Explanation) -> list[str]:
 
 
 def _touch(touch: Touch) -> str:
-    return f"{touch.op} in step {touch.step + 1}"
+    step, op = touch
+    return f"{op} in step {step + 1}"
 
 
 def _steps(start: int, end: int) -> str:

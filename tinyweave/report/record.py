@@ -359,9 +359,10 @@ def explained(model: results.Model, plan: Plan, tensor: str, device: Device | No
 
 def explanation_record(explanation: Explanation) -> Record:
     """Return the record of `plan --explain`: why a tensor has its address and why its op has its kernel."""
-    touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
-    touches["kernels"] = [{"kernel": kernel, "reason": reason} for kernel, reason in explanation.kernels]
-    return asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
+    touched = explanation.writers, explanation.readers, (explanation.waits,) if explanation.waits else ()
+    writers, readers, waits = ([{"step": step, "op": op} for step, op in touches] for touches in touched)
+    kernels = [{"kernel": kernel, "reason": reason} for kernel, reason in explanation.kernels]
+    return asdict(explanation) | {"writers": writers, "readers": readers, "waits": next(iter(waits), None), "kernels": kernels}
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
@@ -371,7 +372,7 @@ def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
     return head(done.model, ops=len(given.ops)) | {
         "count": done.count,
         "lower_bound": done.best.lower_bound,
-        "optimal": True if not done.best.gap else None,
+        "optimal": True if done.best.peak == done.best.lower_bound else None,
         "out": str(out) if out else None,
         "engine": done.engine._asdict() if done.engine else None,
         "producers": {name: op for name, op in producers.items() if name in done.owner},

@@ -19,8 +19,8 @@ from ..ops.quantization import quantized
 from ..planning import Plan, Progress
 from ..support.media import check_finite
 from .litert import CannotRunError
-from .run import Inference
-from .target import HOST, Build, Caches, Run, build, invoke, run, with_trace
+from .run import Inference, touched
+from .target import HOST, Build, Caches, Run, build, invoke, with_trace
 from .target import output_bytes as output_bytes  # noqa: PLC0414 - part of this module's API, with `pack`, to run a build by hand
 
 Sample = Sequence[np.ndarray]
@@ -165,11 +165,25 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
 def run_samples(
     built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
 ) -> Run:
-    """Run a build on each sample, on fresh memories or, with state, in sequence; `caches` count misses for the first."""
-    report = progress or (lambda what, done, of: None)
+    """Run a build on each sample, on memories that are filled with noise before.
+
+    Each sample runs on fresh memories, or, with state, all in sequence and again after a reset. The first, or the sequence,
+    runs once more on complementary noise, to find the arena bytes that were written. `caches` of the emulated core count their
+    misses for the first sample; None simulates none.
+    """
+    report, title = progress or (lambda what, done, of: None), f"running on {place_of(built.target)}"
     packed = [pack(sample) for sample in cases]
-    title = f"running on {place_of(built.target)}"
-    return run(built, packed, caches=caches, tell=lambda index: report(title, index, len(cases)))
+    report(title, 0, len(cases))
+    first = invoke(built, packed[0]) if caches is None else invoke(built, packed[0], caches=caches)
+    if ops.initial_state(built.plan.graph):
+        whole, second = (invoke(built, packed[-1], fill=n, earlier=[*packed, None, *packed[:-1]]) for n in (0, 1))
+        return Run(built, [*whole.earlier, whole.outputs], packed[0], first, touched(whole, second))
+    used = touched(first, invoke(built, packed[0], fill=1))
+    outputs = [first.outputs]
+    for index, sample in enumerate(packed[1:], 1):
+        report(title, index, len(cases))
+        outputs.append(invoke(built, sample).outputs)
+    return Run(built, outputs, packed[0], first, used)
 
 
 def place_of(target: str) -> str:
@@ -212,11 +226,6 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
 def pack(arrays: Sample) -> list[bytes]:
     """Return the bytes of network inputs or outputs, one array each, as the C has them."""
     return [array.tobytes() for array in arrays]
-
-
-def unpack(graph: Graph, run: Inference) -> Arrays:
-    """Return the network outputs of an inference as arrays."""
-    return _arrays(graph, run.outputs)
 
 
 def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:

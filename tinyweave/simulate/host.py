@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,8 +18,6 @@ from ..ir import CompileError
 from ..support import toolchain
 from .run import FOLDER, WHOLE, Dump, Exchange, Inference, Round, arena_part, check_end, filled, in_order, names_of
 from .worker import worker
-
-Read = Callable[[str, int, int], bytes]
 
 # no leak check: emitted code has no heap
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:allow_user_segv_handler=1:handle_segv=1", "UBSAN_OPTIONS": "print_stacktrace=0"}
@@ -87,7 +85,6 @@ def invoke(
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     weights: bytes = b"",
-    on_step: Callable[[int, Read], None] | None = None,
     exchange: Exchange = WHOLE,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -96,8 +93,7 @@ def invoke(
     Raises Fault for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed
     rows out of order, and after `limit_s` seconds.
 
-    Arguments are as for `emulated.invoke`. `on_step(step, read)` is called after each step of a traced build, and then
-    `read(memory, offset, count)` returns bytes of a memory's arena.
+    Arguments are as for `emulated.invoke`.
     """
     regions, images = filled(memories, mmap.PAGESIZE, fill, weights)
     request = [_numbers(len(regions))]
@@ -115,7 +111,7 @@ def invoke(
         if arrays is not None and (given := list(map(len, arrays))) != (last := list(map(len, inputs))):
             raise ValueError(f"an earlier run has inputs of {given} bytes, the last run of {last}")
         request += [_numbers(0)] if arrays is None else [_numbers(1), *arrays]
-    request.append(_numbers(bool(dump or on_step)))
+    request.append(_numbers(bool(dump)))
     dumps: dict[int, bytes] = {}
     with worker((str(program.path),), ENVIRONMENT).session(limit_s) as child:
 
@@ -127,8 +123,6 @@ def invoke(
         while child.receive(1) == b"S":
             (step,) = struct.unpack("=q", child.receive(8))
             dumps |= {index: read(*wanted[1:]) for index, wanted in enumerate(dump) if wanted[0] == step}
-            if on_step:
-                on_step(step, read)
             child.send(b"C")
         (status,) = struct.unpack("=q", child.receive(8))
         done = [] if status else [arrays for arrays in rounds if arrays is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,15 @@ import numpy as np
 
 from ..ir import Graph, Op
 from ..kernels.table import foreign
-from ..ops import SPECS, initial_state
+from ..ops import SPECS
 from ..ops.quantization import add_floats
 from ..planning import Plan
 from ..planning.fuse.row_access import row_bytes
 from . import emulated, host
-from .run import Dump, Exchange, Inference, Round, touched
+from .run import Dump, Exchange, Inference, Round
 
 HOST = "host"
 Caches = Mapping[str, tuple[int, int, int]]  # `code`, `data` or `unified` -> (bytes, bytes of a line, ways)
-Progress = Callable[[int], None]  # called with the index of the next sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,27 +77,6 @@ def build(plan: Plan, folder: Path, name: str, target: str, *, outside: Graph | 
 def with_trace(built: Build) -> Build:
     """Return a build with a hook after each step; totals are measured without it, since users build without it."""
     return build(built.plan, built.folder, built.name, built.target, outside=built.outside, traced=True)
-
-
-def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | None = None, tell: Progress | None = None) -> Run:
-    """Run every sample on memories that are filled with noise before.
-
-    Each sample runs on fresh memories, or, with state, all in sequence and again after a reset. The first, or the sequence,
-    runs once more on complementary noise, to find the arena bytes that were written. `caches` of the emulated core count their
-    misses for the first sample; None simulates none.
-    """
-    tell = tell or (lambda index: None)
-    tell(0)
-    first = invoke(built, samples[0]) if caches is None else invoke(built, samples[0], caches=caches)
-    if initial_state(built.plan.graph):
-        whole, second = (invoke(built, samples[-1], fill=n, earlier=[*samples, None, *samples[:-1]]) for n in (0, 1))
-        return Run(built, [*whole.earlier, whole.outputs], samples[0], first, touched(whole, second))
-    used = touched(first, invoke(built, samples[0], fill=1))
-    outputs = [first.outputs]
-    for index, sample in enumerate(samples[1:], 1):
-        tell(index)
-        outputs.append(invoke(built, sample).outputs)
-    return Run(built, outputs, samples[0], first, used)
 
 
 def invoke(

@@ -20,10 +20,10 @@ from tinyweave.planning import Plan, Request, check, plan, plan_in_stages
 from tinyweave.planning.fuse.row_access import RowGraph
 from tinyweave.planning.fuse.row_schedule import schedule_stage
 from tinyweave.planning.search import path_search
+from tinyweave.planning.search.of_graph import tensor_numbers
 from tinyweave.planning.search.problem import Problem
 from tinyweave.planning.search.stage_growth import growing
 from tinyweave.planning.search.stages import grow_stages
-from tinyweave.planning.search.tiles import tensor_numbers
 
 STAGES = [(0, 1), (2, 3, 4, 5, 6, 7, 8), (9, 10)]
 

@@ -25,7 +25,6 @@ from tinyweave.ops.window import Window
 from tinyweave.planning import Request, Tile, front, plan
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import (
-    Access,
     RowGraph,
     StreamedIO,
     recomputed_macs,
@@ -37,13 +36,12 @@ from tinyweave.planning.fuse.row_schedule import plan_macs, schedule_stage
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.plan import RowTiming
 from tinyweave.planning.search import stage_growth, stages
-from tinyweave.planning.search.of_graph import problem_of
+from tinyweave.planning.search.of_graph import problem_of, tensor_numbers
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import least_bytes
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import Problem
 from tinyweave.planning.search.stage_growth import growing
-from tinyweave.planning.search.tiles import tensor_numbers
 
 SEEDS = range(15)
 
@@ -136,7 +134,7 @@ def test_the_sizes_of_a_tile_computed_by_hand() -> None:
     thin = row_graph.conv(row_graph.depthwise(wide, 3), 4)
     graph = row_graph.finish("block", thin)
     rows = row_graph_of(graph)
-    assert tile_accesses(rows, (0, 1, 2)) == (Access("image", Window(3, 1, 1)),)
+    assert tile_accesses(rows, (0, 1, 2)) == (("image", Window(3, 1, 1)),)
     deep = graph.ops[1].outputs[0]
     assert tile_sizes(rows, Tile((0, 1, 2), 4)) == {deep: (1, 4), wide: (3, 6)}
     assert tile_sizes(rows, Tile((0, 1, 2), 12)) == {deep: (1, 12), wide: (3, 12)}
@@ -144,10 +142,10 @@ def test_the_sizes_of_a_tile_computed_by_hand() -> None:
     # rows 0 and 8 are read twice, the seven between them three times: 16 times again
     assert recomputed_macs(rows, Tile((0, 1, 2), 4)) == {0: 16 * 12 * 4 * 16, 1: 0}
     # three at a time: rows 0 to 3, 2 to 6, 5 to 8, and so four again
-    assert tile_accesses(rows, (0, 1, 2), 3) == (Access("image", Window(5, 3, 1)),)
+    assert tile_accesses(rows, (0, 1, 2), 3) == (("image", Window(5, 3, 1)),)
     assert tile_sizes(rows, Tile((0, 1, 2), 4, 3)) == {deep: (3, 4), wide: (5, 6)}
     assert recomputed_macs(rows, Tile((0, 1, 2), 4, 3)) == {0: 4 * 12 * 4 * 16, 1: 0}
-    assert tile_accesses(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
+    assert tile_accesses(rows, (1, 2)) == ((wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
 
 
 def test_a_tile_reads_the_gate_of_one_pixel_and_does_not_compute_it() -> None:
@@ -161,7 +159,7 @@ def test_a_tile_reads_the_gate_of_one_pixel_and_does_not_compute_it() -> None:
     gated = net.op("mul", (wide, gate), net.shape(wide), activation="none")
     rows = row_graph_of(net.finish("gated", net.conv(gated, 4, 3)))
     reads = tile_accesses(rows, (3, 4))
-    assert reads is not None and {read.tensor: read.window.stride for read in reads} == {wide: 1, gate: 0}
+    assert reads is not None and {x: window.stride for x, window in reads} == {wide: 1, gate: 0}
     assert tile_accesses(rows, (2, 3)) is None and tile_accesses(rows, (2, 3, 4)) is None
 
 

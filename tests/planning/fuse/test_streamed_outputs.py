@@ -73,10 +73,10 @@ def test_a_resize_with_an_irregular_ratio_waits_for_its_whole_input(shape: tuple
     x = Tensor("x", (1, 6, 6, 4), "int8", Quant((0.1,), (0,)))
     attrs = {"align_corners": False, "half_pixel_centers": True}
     graph = single_op("resize_bilinear", [x, integers("size", *shape)], replace(x, name="out"), attrs)
-    (access,) = row_accesses(graph, graph.ops[0], variant_for(graph, graph.ops[0]).name, last=True) or ()
+    ((name, window),) = row_accesses(graph, graph.ops[0], variant_for(graph, graph.ops[0]).name, last=True) or ()
     rows = np.arange(shape[0])
-    begin, end = access.window.read((rows, rows + 1), 6)
-    assert access.tensor == "x" and (begin == 0).all() and (end == 6).all()
+    begin, end = window.read((rows, rows + 1), 6)
+    assert name == "x" and (begin == 0).all() and (end == 6).all()
 
 
 def test_only_unread_maps_that_are_computed_by_rows_can_be_streamed() -> None:

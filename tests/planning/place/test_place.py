@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 from tinyweave import planning
 from tinyweave.planning.place import branch_and_bound as search
 from tinyweave.planning.place import place as place_module
-from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, arena_bytes, greedy, lower_bound, place, placement_problem
+from tinyweave.planning.place.place import NO_RULES, SEARCH_ORDERS, Rules, arena_bytes, place, placement_problem
 from tinyweave.planning.plan import Buffer
 from tinyweave.support import toolchain
+
+greedy = partial(place, tries=0)
 
 
 def random_buffers(rng: random.Random, count: int = 40, steps: int = 30) -> list[Buffer]:
@@ -35,31 +38,31 @@ def tiny_buffers(rng: random.Random) -> list[Buffer]:
     return buffers
 
 
-def random_rules(rng: random.Random, buffers: list[Buffer]) -> list[Rule]:
+def random_rules(rng: random.Random, buffers: list[Buffer]) -> Rules:
     """Return rules like those of a network: an output that starts in its input's last step may overlap it."""
-    rules = []
+    rules = {}
     for a, b in permutations(buffers, 2):
         if b.start < a.start == b.end - 1 and rng.random() < 0.7:
             distance = rng.choice([0, 0, 1, rng.randint(0, 12)])
-            rules.append(Rule(a.name, b.name, distance))
+            rules[a.name, b.name] = distance
             if rng.random() < 0.2:
-                rules.append(Rule(b.name, a.name, rng.randint(0, 9)))
+                rules[b.name, a.name] = rng.randint(0, 9)
     return rules
 
 
-def apart(buffers: list[Buffer], rules: list[Rule], offsets: dict[str, int]) -> bool:
+def apart(buffers: list[Buffer], rules: Rules, offsets: dict[str, int]) -> bool:
     """Return whether all live buffers are disjoint or overlap as a rule allows, checked byte by byte."""
     for a, b in combinations(buffers, 2):
         if max(a.start, b.start) < min(a.end, b.end) and a.bytes and b.bytes:
             at = {a.name: offsets[a.name], b.name: offsets[b.name]}
             disjoint = at[a.name] + a.bytes <= at[b.name] or at[b.name] + b.bytes <= at[a.name]
-            allowed = any({r.lower, r.upper} == set(at) and at[r.lower] + r.distance <= at[r.upper] for r in rules)
+            allowed = any({a, b} == set(at) and at[a] + distance <= at[b] for (a, b), distance in rules.items())
             if not disjoint and not allowed:
                 return False
     return all(offsets[b.name] % b.align == 0 for b in buffers)
 
 
-def smallest(buffers: list[Buffer], rules: list[Rule]) -> int:
+def smallest(buffers: list[Buffer], rules: Rules) -> int:
     """Return the smallest arena, found by trying all offsets of all buffers in arenas of increasing size."""
 
     def possible(capacity: int, offsets: dict[str, int]) -> bool:
@@ -80,14 +83,13 @@ def smallest(buffers: list[Buffer], rules: list[Rule]) -> int:
 def test_placements_are_valid_and_never_worse_than_greedy(seed: int, ruled: bool) -> None:
     rng = random.Random(seed)
     buffers = random_buffers(rng)
-    rules = random_rules(rng, buffers) if ruled else []
+    rules = random_rules(rng, buffers) if ruled else NO_RULES
     simple = greedy(buffers, rules)
     found = place(buffers, rules, tries=2000)
-    assert apart(buffers, rules, simple)
+    assert apart(buffers, rules, simple.offsets)
     assert apart(buffers, rules, found.offsets)
-    assert arena_bytes(buffers, found.offsets) == found.bytes <= arena_bytes(buffers, simple)
-    assert lower_bound(buffers, rules) <= found.lower_bound <= found.bytes
-    assert found.optimal == (found.lower_bound == found.bytes)
+    assert arena_bytes(buffers, found.offsets) == found.bytes <= simple.bytes
+    assert simple.lower_bound <= found.lower_bound <= found.bytes
 
 
 @pytest.mark.parametrize("ruled", [False, True], ids=["apart", "rules"])
@@ -95,10 +97,10 @@ def test_placements_are_valid_and_never_worse_than_greedy(seed: int, ruled: bool
 def test_tiny_placements_are_the_smallest(seed: int, ruled: bool) -> None:
     rng = random.Random(seed)
     buffers = tiny_buffers(rng)
-    rules = random_rules(rng, buffers) if ruled else []
+    rules = random_rules(rng, buffers) if ruled else NO_RULES
     found = place(buffers, rules)
     assert found.bytes == found.lower_bound == smallest(buffers, rules)
-    assert lower_bound(buffers, rules) <= found.bytes
+    assert greedy(buffers, rules).lower_bound <= found.bytes
 
 
 def test_brute_force_sees_what_greedy_and_the_bound_miss() -> None:
@@ -109,8 +111,8 @@ def test_brute_force_sees_what_greedy_and_the_bound_miss() -> None:
         buffers = tiny_buffers(rng)
         rules = random_rules(rng, buffers)
         found = place(buffers, rules)
-        searched += found.bytes < arena_bytes(buffers, greedy(buffers, rules))
-        proved += lower_bound(buffers, rules) < found.bytes
+        searched += found.bytes < greedy(buffers, rules).bytes
+        proved += greedy(buffers, rules).lower_bound < found.bytes
         saved += found.bytes < place(buffers).bytes
     assert min(searched, proved, saved) > 3, (searched, proved, saved)
 
@@ -126,7 +128,7 @@ def test_the_branch_and_bound_search_is_the_same_in_c_and_python() -> None:
         problem = placement_problem(buffers, rules)
         with_bytes = [x for x, buffer in enumerate(buffers) if buffer.bytes]  # empty buffers are not placed
         order = sorted(with_bytes, key=lambda x: SEARCH_ORDERS[seed % 2](buffers[x]))
-        capacity = lower_bound(buffers, rules) + rng.choice([-1, 0, 0, 0, 1, 30])
+        capacity = greedy(buffers, rules).lower_bound + rng.choice([-1, 0, 0, 0, 1, 30])
         tries = rng.choice([3, 30, 300])
         ours = search.search_in_python(problem, order, seed % 3 == 0, capacity, tries)
         in_c = search._search_in_c(problem)
@@ -155,7 +157,7 @@ def test_without_a_compiler_the_placement_is_the_same(monkeypatch: pytest.Monkey
 
 def test_an_arena_of_enough_bytes_ends_the_search() -> None:
     buffers = hard_buffers()
-    best, simple = place(buffers), arena_bytes(buffers, greedy(buffers))
+    best, simple = place(buffers), greedy(buffers).bytes
     between = (best.bytes + simple) // 2
     assert best.bytes <= place(buffers, enough=between).bytes <= between
     assert place(buffers, enough=simple).bytes == simple
@@ -185,7 +187,7 @@ def hard_buffers() -> list[Buffer]:
     """Return buffers for which no greedy order reaches the bound."""
     for seed in range(1000):
         buffers = [b for b in random_buffers(random.Random(seed), count=60) if b.bytes]
-        if len(buffers) > 30 and arena_bytes(buffers, greedy(buffers)) > 1.1 * lower_bound(buffers):
+        if len(buffers) > 30 and greedy(buffers).bytes > 1.1 * greedy(buffers).lower_bound:
             return buffers
     raise AssertionError("no hard buffers")
 
@@ -197,39 +199,39 @@ def test_hard_minimalloc_instances_are_solved(name: str, shared: Path) -> None:
     rows = [tuple(map(int, line.split(","))) for line in lines]
     buffers = [Buffer(str(index), size, lower, upper, align=1) for index, lower, upper, size in rows]
     found = place(buffers, tries=1_000_000)
-    assert apart(buffers, [], found.offsets)
-    assert found.bytes == found.lower_bound == 1_048_576 < arena_bytes(buffers, greedy(buffers))
+    assert apart(buffers, NO_RULES, found.offsets)
+    assert found.bytes == found.lower_bound == 1_048_576 < greedy(buffers).bytes
 
 
 def test_lower_bound_is_the_busiest_step() -> None:
     buffers = [Buffer("a", 100, 0, 2), Buffer("b", 50, 1, 3), Buffer("c", 70, 2, 4)]
-    assert lower_bound(buffers) == 150  # a and b in step 1; c reuses a's bytes in step 2
+    assert greedy(buffers).lower_bound == 150  # a and b in step 1; c reuses a's bytes in step 2
 
 
 def test_lower_bound_includes_alignment_padding() -> None:
-    assert lower_bound([Buffer("a", 10, 0, 2), Buffer("b", 9, 0, 2)]) == 21  # b at 12
-    assert lower_bound([Buffer("a", 10, 0, 2, align=1), Buffer("b", 9, 0, 2, align=2)]) == 19
+    assert greedy([Buffer("a", 10, 0, 2), Buffer("b", 9, 0, 2)]).lower_bound == 21  # b at 12
+    assert greedy([Buffer("a", 10, 0, 2, align=1), Buffer("b", 9, 0, 2, align=2)]).lower_bound == 19
 
 
 def test_in_place_and_trailing_outputs() -> None:
     chain = [Buffer("x", 400, 0, 2), Buffer("y", 400, 1, 3), Buffer("z", 300, 2, 4)]
     assert place(chain).bytes == 800
-    assert place(chain, [Rule("y", "x", 0)]).bytes == 700
-    assert place(chain, [Rule("y", "x", 0), Rule("z", "y", 0)]).bytes == 400
-    assert place(chain, [Rule("y", "x", 40), Rule("z", "y", 0)]).bytes == 440
-    offsets = place(chain, [Rule("y", "x", 40), Rule("z", "y", 0)]).offsets
+    assert place(chain, {("y", "x"): 0}).bytes == 700
+    assert place(chain, {("y", "x"): 0, ("z", "y"): 0}).bytes == 400
+    assert place(chain, {("y", "x"): 40, ("z", "y"): 0}).bytes == 440
+    offsets = place(chain, {("y", "x"): 40, ("z", "y"): 0}).offsets
     assert offsets["y"] + 40 <= offsets["x"]
 
 
 def test_a_distance_larger_than_the_buffer_allows_no_overlap() -> None:
     buffers = [Buffer("x", 40, 0, 2), Buffer("y", 8, 1, 3)]
-    assert place(buffers, [Rule("y", "x", 100)]).bytes == place(buffers).bytes == 48
+    assert place(buffers, {("y", "x"): 100}).bytes == place(buffers).bytes == 48
 
 
 def test_a_chain_reaches_the_lower_bound() -> None:
     chain = [Buffer(f"t{i}", size, max(0, i - 1), i + 1) for i, size in enumerate([400, 1600, 800, 800, 200, 12])]
-    assert arena_bytes(chain, greedy(chain)) == lower_bound(chain) == 2400
+    assert greedy(chain).bytes == greedy(chain).lower_bound == 2400
 
 
 def test_no_buffers_need_no_memory() -> None:
-    assert lower_bound([]) == arena_bytes([], greedy([])) == place([]).bytes == 0
+    assert greedy([]).lower_bound == greedy([]).bytes == place([]).bytes == 0

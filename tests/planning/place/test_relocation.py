@@ -20,7 +20,7 @@ from tinyweave.planning import Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.alias.overlap import distances, views
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.order.order_search import file_order
-from tinyweave.planning.place.place import Rule
+from tinyweave.planning.place.place import NO_RULES, Rules
 from tinyweave.planning.place.relocate import find_relocation
 from tinyweave.planning.place.relocation_ops import is_move, lone_tensors, with_moves
 from tinyweave.planning.plan import Buffer
@@ -129,12 +129,12 @@ def test_state_and_shared_buffers_may_not_be_relocated() -> None:
     assert lone_tensors(both, [(0,), (1,)], views(both)) == {("x", 0): "x"}
 
 
-def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
+def stepwise(rng: random.Random) -> tuple[list[Buffer], Rules, int]:
     """Return buffers like those of a network with branches, the rules of its outputs, and the bytes of its busiest step."""
     steps = rng.randint(3, 14)
     buffers = [Buffer("in", 4 * rng.randint(1, 60), 0, rng.randint(1, 3))]
     buffers += [Buffer(f"b{s}", 4 * rng.randint(1, 60), s, min(steps, s + 2 + rng.choice([0, 0, 1, 3]))) for s in range(steps)]
-    rules, needs = [], []
+    rules, needs = {}, []
     for step in range(steps):
         alive = [b for b in buffers if b.start <= step < b.end]
         need = sum(b.bytes for b in alive)
@@ -142,7 +142,7 @@ def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
         if dying:
             upper, lower = dying[0], buffers[step + 1]
             distance = 4 * rng.randint(0, 20)
-            rules.append(Rule(lower.name, upper.name, distance))
+            rules[lower.name, upper.name] = distance
             need -= upper.bytes + lower.bytes - max(lower.bytes, min(distance, lower.bytes) + upper.bytes)
         needs.append(need)
     return buffers, rules, max(needs)
@@ -164,15 +164,15 @@ def test_relocation_always_reaches_the_bytes_of_the_busiest_step() -> None:
             at = {name: offset for name, offset in at.items() if step < next(b.end for b in buffers if b.name == name)}
             for name in [name for when, name in found.moved if when == step]:
                 at[name] = left[name].pop(0)
-                assert apart(at, sizes, rules=[]), seed
+                assert apart(at, sizes, NO_RULES), seed
             at |= {b.name: left[b.name].pop(0) for b in buffers if b.start == step and b.name != "in"}
             assert apart(at, sizes, rules), seed
         assert not any(left.values()), seed
     assert moved > 25
 
 
-def apart(at: dict[str, int], sizes: dict[str, int], rules: list[Rule]) -> bool:
-    allowed = {frozenset((r.lower, r.upper)) for r in rules if at.get(r.lower, 1) + r.distance <= at.get(r.upper, 0)}
+def apart(at: dict[str, int], sizes: dict[str, int], rules: Rules) -> bool:
+    allowed = {frozenset((a, b)) for (a, b), distance in rules.items() if at.get(a, 1) + distance <= at.get(b, 0)}
     return all(
         a == b or at[a] + sizes[a] <= at[b] or at[b] + sizes[b] <= at[a] or frozenset((a, b)) in allowed for a in at for b in at
     )

@@ -22,7 +22,7 @@ from tinyweave.planning.fuse.row_access import StreamedIO
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernel_choice import PORTABLE, KernelRule, variants_in
 from tinyweave.planning.kernels.cycles import kernel_calls
-from tinyweave.planning.place.place import lower_bound
+from tinyweave.planning.place.place import place
 from tinyweave.planning.plan import tiles_name
 
 HEIGHTS = (1, 2, 4, 8)  # tile heights in rows
@@ -147,7 +147,7 @@ class Network:
         except ValueError:
             return None
         alive = {buffer.name: buffer for buffer in layout.buffers if buffer.start <= begin < buffer.end}
-        rules = [rule for rule in layout.rules if {rule.lower, rule.upper} <= alive.keys()]
+        rules = {pair: least for pair, least in layout.rules.items() if alive.keys() >= set(pair)}
         tiled = alive.get(tiles_name(self.graph.ops[order[end - 1]].name))
         area = tiled.bytes if tiled else 0
         words = -(-area // WORD) * WORD
@@ -156,7 +156,7 @@ class Network:
         done, usual = plan_macs(plan), macs_per_op(self.graph, clipped=True)
         macs = sum(done[index] - usual[index] for index in order[begin:end]) if tiles else 0
         calls = [call for call in kernel_calls(plan) if call[0] in order[begin:end]]
-        return Segment(lower_bound(list(alive.values()), rules) - scratch - area, words, macs, calls)
+        return Segment(place(list(alive.values()), rules, tries=0).lower_bound - scratch - area, words, macs, calls)
 
     def _kernels(self, index: int) -> dict[str, KernelRule]:
         """Return kernel of an op -> the kernel set that gives this kernel to this op and portable ones to the others."""

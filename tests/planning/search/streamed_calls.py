@@ -21,7 +21,7 @@ from tinyweave.ops import SPECS
 from tinyweave.planning.fuse.row_access import RowGraph, row_bytes, tile_offsets
 from tinyweave.planning.fuse.row_schedule import distances, schedule_stage
 from tinyweave.planning.kernel_choice import PORTABLE
-from tinyweave.planning.place.place import Rule, place
+from tinyweave.planning.place.place import place
 from tinyweave.planning.plan import Buffer, RowSchedule, Tile
 
 WORD = 4  # bytes
@@ -239,7 +239,7 @@ class Call:
         born = homes[last.outputs[0]].buffer not in {homes[name].buffer for name in before}
         dying = alive - needed - rings - {homes[name].buffer for name in written}
         found = self._distances(ops, row_graph, schedule) if born else {}
-        rules = [Rule(homes[last.outputs[0]].buffer, name, distance) for name, distance in found.items() if name in dying]
+        rules = {(homes[last.outputs[0]].buffer, name): distance for name, distance in found.items() if name in dying}
         buffers = [Buffer(name, size, 0, 1, WORD) for name, size in sizes.items() if size]
         return place(buffers, rules).bytes
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...ir import Graph, Op, is_constant
 from ...kernels.access import overlap_distances
 from ...ops import SPECS
-from ..place.place import Rule
+from ..place.place import Rules
 from ..place.relocation_ops import is_move
 from ..plan import Buffer
 from .subtensors import ALIGN, Aliases, with_parts
@@ -146,9 +146,9 @@ def rules(
     owner: Mapping[str, str],
     distances: Sequence[Mapping[str, int]],
     buffers: Iterable[Buffer],
-) -> list[Rule]:
+) -> Rules:
     """Return the rules by which the output of each stage may overlap operands whose last use is that stage."""
-    allowed = []
+    allowed = dict[tuple[str, str], int]()
     home = {buffer.name: buffer for buffer in buffers}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     persistent = state.union(owner[name] for name in graph.outputs if name in owner)
@@ -156,9 +156,9 @@ def rules(
         target = owner[graph.ops[ops[-1]].outputs[0]]
         for source, distance in distances[step].items() if target not in state and home[target].start == step else ():
             if source not in persistent and source != target and home[source].end == step + 1:
-                allowed.append(Rule(target, source, distance))
+                allowed[target, source] = distance
                 if is_move(graph.ops[ops[-1]]):  # a relocation may go up as well as down
-                    allowed.append(Rule(source, target, distance))
+                    allowed[source, target] = distance
     return allowed
 
 

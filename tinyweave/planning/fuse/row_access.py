@@ -27,14 +27,11 @@ WORD = 4  # alignment of tensors in a tile, in bytes
 PATCH_TRIES = 1_000  # placement tries for the tensors of a patch; a search of patches places hundreds
 
 
-class Access(NamedTuple):
-    """An input tensor of an op, and the window of input rows that each output row reads.
+Access = tuple[str, Window]
+"""An input tensor of an op, and the window of input rows that each output row reads.
 
-    A window of stride 0 means that all output rows read the same input row.
-    """
-
-    tensor: str
-    window: Window
+A window of stride 0 means that all output rows read the same input row.
+"""
 
 
 class StreamedIO(NamedTuple):
@@ -63,7 +60,7 @@ def row_accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> t
     if not variant or len(op.outputs) != 1:
         return None
     if BY_NAME[variant].sums(graph, op):
-        return (Access(graph.input(op).name, Window()),) if graph.input(op).data is None else None
+        return ((graph.input(op).name, Window()),) if graph.input(op).data is None else None
     waits = last and SPECS[op.kind].resamples
     if not BY_NAME[variant].has_part or (windows is None and not waits):
         return None
@@ -73,9 +70,9 @@ def row_accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> t
     out, *operands = {tensor.name: tensor for tensor in maps}.values()
     if windows is None:  # each output row reads the whole input
         above = out.shape[1] - 1
-        return tuple(Access(x.name, Window(above + x.shape[1], 1, above)) for x in operands)
+        return tuple((x.name, Window(above + x.shape[1], 1, above)) for x in operands)
     by_operand = (Window(stride=0) if windows == ONE_TO_ONE and _repeats(x, out, operands) else windows[0] for x in operands)
-    return tuple(Access(x.name, window) for x, window in zip(operands, by_operand, strict=True))
+    return tuple((x.name, window) for x, window in zip(operands, by_operand, strict=True))
 
 
 def _repeats(x: Tensor, out: Tensor, operands: Sequence[Tensor]) -> bool:
@@ -202,7 +199,7 @@ def streamable_outputs(row_graph: RowGraph) -> tuple[str, ...]:
 
 
 def _is_elementwise(accesses: tuple[Access, ...] | None) -> bool:
-    return accesses is not None and all(access.window in (Window(), Window(stride=0)) for access in accesses)
+    return accesses is not None and all(window in (Window(), Window(stride=0)) for _, window in accesses)
 
 
 def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:
@@ -242,7 +239,7 @@ def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tup
                 if other.stride != through.stride:
                     return None
                 windows[x] = other.joined(through)
-    return tuple(Access(*item) for item in windows.items())
+    return tuple(windows.items())
 
 
 def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:

@@ -24,7 +24,7 @@ from ...ops import macs_per_op
 from ...ops.window import Window
 from ..alias.overlap import ANY_DISTANCE, rules
 from ..alias.overlap import distances as distances_of_ops
-from ..place.place import Rule
+from ..place.place import Rules
 from ..plan import Node, Plan, RowSchedule, RowTiming, Stage, Tile
 from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_sizes
 
@@ -71,8 +71,8 @@ def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> RowSchedule | Non
         return None
     readers: dict[str, list[tuple[int, Window]]] = {}
     for index, reads in stage.reads.items():
-        for read in reads:
-            readers.setdefault(read.tensor, []).append((index, read.window))
+        for x, window in reads:
+            readers.setdefault(x, []).append((index, window))
     inner = [(name, node) for node in timings if (name := node if isinstance(node, str) else stage.makes[node]) in stage.inner]
     line_buffers = {name: _line_buffer_rows(readers[name], timings, node) for name, node in inner}
     if (out := stage.makes[ops[-1]]) in row_graph.streamed_outputs:
@@ -88,9 +88,7 @@ def stage_rows(row_graph: RowGraph, ops: Sequence[int]) -> StageRows | None:
     if not reads or any(row_graph.accumulator_bytes[index] for index in ops[:-1]):
         return None
     users, makes = set(ops), {index: row_graph.graph.ops[index].outputs[0] for index in reads}
-    streamed = dict.fromkeys(
-        read.tensor for accesses in reads.values() for read in accesses if read.tensor in row_graph.streamed_inputs
-    )
+    streamed = dict.fromkeys(x for accesses in reads.values() for x, _ in accesses if x in row_graph.streamed_inputs)
     if any(not row_graph.readers[name] <= users for name in streamed):
         return None
     inner = {name for name in (*streamed, *makes.values()) if row_graph.readers[name] <= users and name != makes[ops[-1]]}
@@ -126,7 +124,7 @@ def row_timings(stage: StageRows) -> dict[Node, RowTiming] | None:
     nodes: list[Node] = [*stage.streamed, *reads]
     rows_per_iteration = {node: stage.rows_per_iteration.get(node, 1) if isinstance(node, int) else 1 for node in nodes}
     node_of: dict[str, Node] = {name: name for name in stage.streamed} | {name: node for node, name in stage.makes.items()}
-    strides = [max(read.window.stride for read in accesses) for accesses in reads.values()]
+    strides = [max(window.stride for _, window in accesses) for accesses in reads.values()]
     every: dict[Node, int] = {last: prod(strides)}  # a multiple of all strides, so that all divisions below are exact
     for index in reversed(list(reads)):
         if index not in every:
@@ -186,7 +184,7 @@ def _with_first_ticks(
     waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in timings}  # source -> (reader, ticks it waits)
     sources = []  # nodes that wait for no other node
     for node in timings:
-        needed = [read for read in reads.get(node, ()) if read.tensor in node_of] if isinstance(node, int) else []
+        needed = [read for read in reads.get(node, ()) if read[0] in node_of] if isinstance(node, int) else []
         begins = []
         for x, window in needed:
             source = node_of[x]
@@ -230,9 +228,9 @@ def distances(
     graph, stage, last = row_graph.graph, stage_rows(row_graph, ops), ops[-1]
     assert stage is not None, "the stage has timings"
     inner = {graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
-    names = {read.tensor for accesses in stage.reads.values() for read in accesses} - inner
+    names = {x for accesses in stage.reads.values() for x, _ in accesses} - inner
     is_tiled = any(last in tile.ops for tile in row_graph.tiles)
-    in_place = {read.tensor for read in stage.reads[last]} & row_graph.in_place[last] if names and not is_tiled else ()
+    in_place = {x for x, _ in stage.reads[last]} & row_graph.in_place[last] if names and not is_tiled else ()
     operands = {x: (owner[x], row_graph.height[x], row_bytes(graph.tensors[x]), x in in_place) for x in names}
     return distances_to(stage, timings, operands)
 
@@ -241,7 +239,7 @@ def distances_to(stage: StageRows, timings: Mapping[Node, RowTiming], operands: 
     """Return the overlap distances of a stage's output to some operands, by name: owner of an operand's memory -> bytes."""
     by_owner = dict[str, int]()
     for name, operand in sorted(operands.items()):
-        readers = [(node, read.window) for node, accesses in stage.reads.items() for read in accesses if read.tensor == name]
+        readers = [(node, window) for node, reads in stage.reads.items() for x, window in reads if x == name]
         by_owner[operand[0]] = max(by_owner.get(operand[0], 0), _distance(stage, timings, operand, readers))
     return by_owner
 
@@ -345,7 +343,7 @@ def plan_macs(plan: Plan) -> tuple[int, ...]:
     return tuple(executed)
 
 
-def rules_of(plan: Plan) -> list[Rule]:
+def rules_of(plan: Plan) -> Rules:
     """Return the rules by which buffers of a plan may overlap although both are alive."""
     owner = {name: place.buffer for name, place in plan.places.items()}
     offset = {name: place.offset for name, place in plan.places.items()}

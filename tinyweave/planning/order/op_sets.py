@@ -86,7 +86,6 @@ class OrderProblem:
     twins: list[Twins] = field(default_factory=list)  # branches that can be exchanged
     states: int = 0  # sets of ops visited so far
     state_limit: float = math.inf
-    deadline: float = math.inf  # of the search, as time.monotonic() counts
 
     @property
     def everything(self) -> int:

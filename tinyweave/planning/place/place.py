@@ -1,6 +1,6 @@
 """Placement: an offset for every buffer of one memory.
 
-Two buffers that are alive in the same step share no byte, unless a Rule lets them overlap. First a greedy placement puts one
+Two buffers that are alive in the same step share no byte, unless Rules let them overlap. First a greedy placement puts one
 buffer after the other at the lowest offset that fits, in several orders (Pisarchyk and Lee, arXiv 2001.03288, algorithm 3).
 Then an exact search (branch_and_bound.py) looks for a smaller arena, or proves a lower bound.
 """
@@ -8,6 +8,7 @@ Then an exact search (branch_and_bound.py) looks for a smaller arena, or proves 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..plan import Buffer
@@ -30,18 +31,14 @@ SEARCH_ORDERS: tuple[Callable[[Buffer], Any], ...] = (
 )
 
 
-class Rule(NamedTuple):
-    """Permission for buffer `lower` to overlap `upper` while both are alive.
+Rules = Mapping[tuple[str, str], int]
+"""Which buffers may overlap while both are alive: (lower, upper) -> the least bytes, at least 0, from `lower` up to `upper`.
 
-    `lower` must start at least `distance` >= 0 bytes before `upper`. For a kernel, `lower` is its output and `upper` its input,
-    and `distance` is the most bytes by which its writes, as offsets in the output, get ahead of the reads that are still to
-    come, as offsets in the input; at 0 it may run in place. Two rules with the buffers swapped allow either order. Rules are
-    not transitive, and no three or more of them form a cycle.
-    """
-
-    lower: str
-    upper: str
-    distance: int
+For a kernel, `lower` is its output and `upper` its input, and the distance is the most bytes by which its writes, as offsets in
+the output, get ahead of the reads that are still to come, as offsets in the input; at 0 it may run in place. Two rules with the
+buffers swapped allow either order. Rules are not transitive, and no three or more of them form a cycle.
+"""
+NO_RULES: Rules = MappingProxyType({})
 
 
 class Placement(NamedTuple):
@@ -51,36 +48,20 @@ class Placement(NamedTuple):
     bytes: int
     lower_bound: int
 
-    @property
-    def optimal(self) -> bool:
-        """Return whether the arena is proved to be the smallest."""
-        return self.bytes == self.lower_bound
-
-
-def lower_bound(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> int:
-    """Return a lower bound in bytes on the arena of every placement: the need of the step with the most live bytes."""
-    return _bound(placement_problem(buffers, rules))
-
 
 def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
     """Return the size of the arena: one past the highest byte that a buffer uses."""
     return max((offsets[b.name] + b.bytes for b in buffers), default=0)
 
 
-def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, int]:
-    """Return the offsets of the smallest of several greedy placements."""
-    problem = placement_problem(buffers, rules)
-    return _names(buffers, _greedy(problem, _bound(problem)))
-
-
 def in_order(buffers: Sequence[Buffer], order: Iterable[int]) -> dict[str, int]:
     """Return the offsets of buffers (indices in `order`) that are placed one after the other at the lowest free offset."""
-    return _names(buffers, _first_fit(placement_problem(buffers, ()), order, sum(b.bytes + b.align for b in buffers) + 1))
+    return _names(buffers, _first_fit(placement_problem(buffers, NO_RULES), order, sum(b.bytes + b.align for b in buffers) + 1))
 
 
 def place(
     buffers: Sequence[Buffer],
-    rules: Sequence[Rule] = (),
+    rules: Rules = NO_RULES,
     tries: int = TRIES,
     enough: int = 0,
     known: Mapping[str, int] | None = None,
@@ -135,10 +116,9 @@ def place(
     return Placement(_names(buffers, best), high, low)
 
 
-def placement_problem(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> PlacementProblem:
+def placement_problem(buffers: Sequence[Buffer], rules: Rules) -> PlacementProblem:
     """Return the problem of placing these buffers, which overlap only as the rules allow."""
-    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules}
-    if min(allowed.values(), default=0) < 0:
+    if min(rules.values(), default=0) < 0:
         raise ValueError("a rule has a negative distance")
     sections, alive = list[list[int]](), list[int]()
     conflicts: list[list[tuple[int, int, int]]] = [[] for _ in buffers]
@@ -151,9 +131,9 @@ def placement_problem(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> Place
         for y in staying:
             b = buffers[y]
             up, down = a.bytes, b.bytes
-            if allowed:
-                up = min(up, allowed.get((a.name, b.name), up))
-                down = min(down, allowed.get((b.name, a.name), down))
+            if rules:
+                up = min(up, rules.get((a.name, b.name), up))
+                down = min(down, rules.get((b.name, a.name), down))
             conflicts[x].append((y, up, down))
             conflicts[y].append((x, down, up))
             if up < a.bytes:

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from ..plan import Buffer
-from .place import Rule
+from .place import Rules
 
 WORK = 50_000_000  # limit on steps times layouts times the cube of the live buffers; a larger search is not attempted
 WIDEST, NARROWEST = 64, 4  # beam width: layouts kept per step
@@ -54,7 +54,7 @@ class _Search(NamedTuple):
 
 def find_relocation(
     buffers: Sequence[Buffer],
-    rules: Iterable[Rule],
+    rules: Rules,
     capacity: int,
     present: Sequence[Collection[str]],
     movable: Movable,
@@ -68,7 +68,8 @@ def find_relocation(
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
     overlaps: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
-    for low, high, distance in ((index[rule.lower], index[rule.upper], rule.distance) for rule in rules):
+    for (lower, upper), distance in rules.items():
+        low, high = index[lower], index[upper]
         sizes = buffers[low].bytes, buffers[high].bytes
         below, above = overlaps[low].get(high, sizes)
         overlaps[low][high] = min(below, distance), above

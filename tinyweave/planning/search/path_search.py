@@ -14,8 +14,9 @@ buffer per stage, of any size that one of its kernels needs; for each op, the fa
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class Solution(NamedTuple):
 Option = tuple[int, int, int, int]
 """A choice of scratch size and largest tile buffer of a stage: (more bytes than with its smallest option, the stage's cycles,
 bytes of scratch, bytes of the tile buffer)."""
-T = TypeVar("T", ChosenStage, Option)
+Item = TypeVar("Item")
+BYTES_AND_CYCLES: Any = itemgetter(0, 1)  # of a ChosenStage or an Option
 
 
 class PathSearch:
@@ -130,9 +132,8 @@ class PathSearch:
         An op must be fused if it reads a streamed input or writes a streamed output.
         """
         kernels, index = self.problem.ops[step].kernels, (self.order[step],)
-        return _pareto_front(
-            [ChosenStage(k.unfused_bytes, k.cycles, index, (), (k.name,)) for k in kernels if k.unfused_bytes < NEVER]
-        )
+        able = [ChosenStage(k.unfused_bytes, k.cycles, index, (), (k.name,)) for k in kernels if k.unfused_bytes < NEVER]
+        return pareto_front(sorted(able))
 
     def _given_stages(self, spans: Sequence[tuple[int, int]]) -> Stages:
         """Return fused stages by their steps [begin, end), each with a single choice of tiles: those of the problem."""
@@ -274,12 +275,10 @@ class PathSearch:
             buffer_bytes = [self.problem.cost(*key)[0] for key in of_tile]  # rise with the width
             fewest = np.minimum.accumulate([self._tiled(*key)[levels] for key in of_tile], axis=0)
             cycles += fewest[np.searchsorted(buffer_bytes, tile_sizes, side="right") - 1]
-        self.options[edge] = _pareto_front(
-            [
-                (tile_size - size + scratch - least_scratch, int(cycles[x, y]), scratch, tile_size)
-                for x, tile_size in enumerate(tile_sizes)
-                for y, scratch in enumerate(scratch_sizes.tolist())
-            ]
+        self.options[edge] = pareto_front(
+            (tile_size - size + scratch - least_scratch, int(cycles[x, y]), scratch, tile_size)
+            for y, scratch in enumerate(scratch_sizes.tolist())
+            for x, tile_size in enumerate(tile_sizes)
         )
 
     def _stage(self, edge: int) -> tuple[int, int, dict[int, int]]:
@@ -336,10 +335,14 @@ def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]
     return sums
 
 
-def _pareto_front(options: Sequence[T]) -> list[T]:
-    """Return the options that are Pareto-optimal in bytes and cycles, their first two fields, the fewest bytes first."""
-    kept = list[T]()
-    for option in sorted(options):
-        if not kept or option[1] < kept[-1][1]:
-            kept.append(option)
-    return kept
+def pareto_front(items: Iterable[Item], costs: Callable[[Item], tuple[int, int]] = BYTES_AND_CYCLES) -> list[Item]:
+    """Return the Pareto-optimal items, sorted by their first cost; of items with equal costs only the first.
+
+    `costs` returns the two costs of an item, both to be minimised; by default they are its first two fields.
+    """
+    front, least = list[Item](), NEVER
+    for item in sorted(items, key=costs):
+        if (second := costs(item)[1]) < least:
+            front.append(item)
+            least = second
+    return front

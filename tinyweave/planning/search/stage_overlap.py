@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..alias.overlap import shared_bytes
-from ..fuse.row_access import Access
 from ..fuse.row_schedule import StageRows, distances_to, output_bytes, row_timings
 from .problem import Problem, TileCandidate
 from .stage_growth import is_internal
@@ -30,7 +29,7 @@ def overlap_in_stage(problem: Problem, begin: int, end: int, tiles: Mapping[int,
     if timings is None:
         return 0
     by_name = {tensor.name: number for number, tensor in enumerate(tensors)}
-    outside = {by_name[read.tensor] for reads in stage.reads.values() for read in reads}
+    outside = {by_name[x] for reads in stage.reads.values() for x, _ in reads}
     outside -= {op.output for op in problem.ops[begin:end]}
     in_place = last.in_place if end - 1 not in tiles else ()
     operands = {
@@ -53,7 +52,7 @@ def _stage_rows(problem: Problem, begin: int, end: int, tiles: Mapping[int, Tile
     made = {step: ops[step].output for step in numbered}
     inner = {x for x in (*streamed, *made.values()) if is_internal(tensors[x], begin, end) and x != last.output}
     return StageRows(
-        {step: [Access(tensors[x].name, window) for x, window in reads] for step, reads in numbered.items()},
+        {step: [(tensors[x].name, window) for x, window in reads] for step, reads in numbered.items()},
         {step: tensors[x].name for step, x in made.items()},
         {step: tile.rows for step, tile in tiles.items()},
         [tensors[x].name for x in streamed],
