@@ -58,6 +58,38 @@ def test_deploy_proves_the_c_with_its_file(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "file/digits.weights").exists(), "files of an earlier run are removed"
 
 
+@pytest.mark.emulator
+def test_deploy_counts_the_reads_of_the_callback(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    words = [DIGITS, "--device", "stm32f412", "--weights", "fetch", "--samples", 2]
+    assert run("deploy", *words, "-o", tmp_path / "c", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    file = (tmp_path / "c/digits.weights").read_bytes()
+    assert record["verify"]["ok"] and record["flash"]["weights"] == record["flash"]["constants"] == 0
+    reads, layers = record["file_reads"], len(record["layers"])
+    assert record["plan"]["file_reads"] == reads and 0.9 * len(file) < reads["bytes"] < len(file) and reads["reads"] <= layers
+    line = f"{reads['bytes']:,} B in {reads['reads']:,} reads per inference, "
+    for verb, how in (("plan", "as planned"), ("profile", "counted")):
+        assert run(verb, *words[:5]) == 0
+        assert line + how in " ".join(capsys.readouterr().out.split())
+    new = saved(retrained(tw.load(DIGITS).original, 3), tmp_path / "new.tflite")
+    made = ["--plan", tmp_path / "c/digits_plan.json", "--samples", 2, "-o", tmp_path / "new.weights"]
+    assert run("weights", new, *made) == 0 and len((tmp_path / "new.weights").read_bytes()) == len(file)
+    capsys.readouterr()
+    assert run("export", DIGITS, "--weights", "fetch", "--format", "cmake", "-o", tmp_path / "project") == 2
+    assert "leave out --weights file or fetch" in capsys.readouterr().err and not (tmp_path / "project").exists()
+
+
+def test_flash_holds_no_constants_that_a_callback_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    """A network larger than the Flash fits, and its plan takes the fastest kernels."""
+    fast, small = (tw.plan(DIGITS, weights="fetch", device="stm32f412", flash=flash) for flash in ("1m", "20k"))
+    assert fast.variants == small.variants and len(tw.load(DIGITS).file) > 20 << 10
+    found = []
+    for where in ("flash", "fetch"):
+        run("plan", DIGITS, "--device", "stm32f412", "--flash", "24k", "--weights", where, "--json")
+        found.append(json.loads(capsys.readouterr().out)["fits"])
+    assert found == [False, None], "without a build the code's size is a range"
+
+
 def test_a_damaged_file_does_not_pass_the_proof(tmp_path: Path) -> None:
     from tinyweave.simulate import compare
     from tinyweave.simulate.run import Fault

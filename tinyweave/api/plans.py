@@ -34,7 +34,7 @@ DEFAULT_CORE = "cortex-m4"
 # the plan with the least arena, whatever its stack, since no plan is within 0 bytes; its code is small
 SMALLEST = Request(objective="size", limits=Limits(0), core=DEFAULT_CORE)
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
-WEIGHTS = ("flash", "auto", "ram", "file")  # where constants are while the network runs
+WEIGHTS = ("flash", "auto", "ram", "file", "fetch")  # where constants are while the network runs
 MORE_STACK = 256  # bytes of RAM that copies of constants leave beside the estimated stack
 OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
@@ -81,11 +81,12 @@ def with_defaults(model: Model, request: Request) -> Request:
     """
     limits = request.limits
     objective = request.objective or "balanced"
-    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None]
+    is_outside = request.weights == "fetch"  # the constants take no Flash, with which the planner compares them
+    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None] if not is_outside else []
     flash = min((size for size in sizes if size is not None), default=None)
     is_portable = objective == "size" and limits.cycles is None
     core, fallback = ("", request.core) if is_portable else (request.core, "")
-    to_balance = request.flash_to_balance or limits.flash
+    to_balance = None if is_outside else request.flash_to_balance or limits.flash
     limits = replace(limits, flash=flash)
     return replace(request, objective=objective, limits=limits, core=core, fallback_core=fallback, flash_to_balance=to_balance)
 
@@ -113,7 +114,7 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     over = limits_excess(plan, request)
     limits, plans = request.limits, [(over, plan)]
     hopeless = (over[0] and search.least_bytes > (limits.bytes or 0)) or (
-        over[1] and weight_bytes(model.graph) > (limits.flash or 0)
+        over[1] and weight_bytes(model.graph) > (limits.flash or 0) and not plan.fetches
     )
     for objective in other_objectives(plan.objective, over) if any(over) and not (request.fast or hopeless) else ():
         try:
@@ -129,12 +130,13 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
 
 
 def with_weights(plan: Plan, request: Request) -> Plan:
-    """Return an unchecked plan with the copies of constants that `request.weights` asks for.
+    """Return an unchecked plan with the copies of constants that `request.weights` asks for, or with reads of a file.
 
     They are in the memory of the device with the most free bytes, of external RAM only if the device has no other.
     """
     if request.weights in ("flash", "file"):
         return replace(plan, weights_file=request.weights == "file")
+    plan = replace(plan, weights_file=request.weights == "fetch")
     limits, constants = request.limits, constants_of(plan)
     memories = limits.memories(plan.arena)
     if memories is None:
@@ -145,6 +147,8 @@ def with_weights(plan: Plan, request: Request) -> Plan:
         internal = {name: left[name] for name in left if name in limits.maps[0]} or left
         memory = max(internal, key=lambda name: internal[name])
         free = internal[memory]
+    if plan.weights_file:
+        return planning.with_fetches(plan, constants, memory)
     if request.weights == "auto":
         core = cost_model_core(request.core)
         room = None if free is None else free - stack_bytes(plan, request.core) - MORE_STACK
@@ -175,7 +179,8 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
     ram, flash = limits.ram_excess(plan.arena) or 0, 0
     if limits.flash is not None:
         measured, fused = request.other_flash, planning.fused_layers(plan)
-        need = planning.flash_bytes(plan.graph, plan.variants, measured, fused) if measured else constant_bytes(plan)
+        is_known = measured and not plan.fetches
+        need = planning.flash_bytes(plan.graph, plan.variants, measured, fused) if is_known else constant_bytes(plan)
         flash = max(0, need - limits.flash)
     if limits.cycles is None or core not in COST_MODEL_CORES:
         return ram, flash, 0

@@ -93,6 +93,7 @@ class Request:
     fallback_core: str = ""  # the core whose kernels objective `size` may use if only they give a smaller arena
     flash_to_balance: int | None = None  # bytes that `balanced` compares the Flash of a plan with; None for the Flash limit
     other_flash: tuple[OtherFlash, ...] = ()  # measured Flash besides the constants of kernels; empty to estimate it
-    # where constants are: flash; ram: all are copied; auto: copied where that saves the most cycles; file: in one beside the C
+    # where constants are: flash; ram: all are copied; auto: copied where that saves the most cycles; file: in one beside the C;
+    # fetch: in this file, which a callback reads before each layer
     weights: str = "flash"
     fast: bool = False  # a short search for thousands of networks: few orders, greedy placement, no fused stages

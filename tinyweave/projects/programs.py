@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..codegen.header import has_memory_header
+from ..codegen.memory_header import has_memory_header
 from ..ir import CompileError
 from .example import memory_includes
 from .package import Package, filled, memory_name
