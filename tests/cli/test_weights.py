@@ -18,6 +18,7 @@ import tinyweave as tw
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 
+MOBILENET = "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224.tflite"  # 3.5 million weights
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
 
@@ -77,6 +78,29 @@ def test_deploy_counts_the_reads_of_the_callback(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert run("export", DIGITS, "--weights", "fetch", "--format", "cmake", "-o", tmp_path / "project") == 2
     assert "leave out --weights file or fetch" in capsys.readouterr().err and not (tmp_path / "project").exists()
+
+
+@pytest.mark.emulator
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        pytest.param(MOBILENET, ["--ram", "512k", "--flash", "1m"], marks=pytest.mark.sweep),
+        ("mlcommons__tiny__ad01_int8.tflite", ["--ram", "26k", "--flash", "16k"]),
+        ("mlcommons__tiny__kws_ref_model.tflite", ["--ram", "20k", "--flash", "32k", "--schedule", "unfused"]),
+    ],
+)
+def test_a_network_runs_in_less_memory_than_its_constants(
+    file: str, options: list[str], *, shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    words = ["--device", "stm32f412", "--weights", "fetch", "--samples", 1, *options]
+    assert run("deploy", shared / "models" / file, *words, "-o", tmp_path, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    (plan,) = (json.loads(path.read_text()) for path in tmp_path.glob("*_plan.json"))
+    (weights,) = (path.stat().st_size for path in tmp_path.glob("*.weights"))
+    assert record["verify"]["ok"] and record["fits"] and record["file_reads"] == record["plan"]["file_reads"]
+    assert plan["pieces"] or "kws" in file
+    assert record["ram"]["total"] + record["flash"]["total"] < weights
 
 
 def test_flash_holds_no_constants_that_a_callback_reads(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,8 @@ from tinyweave.codegen import Source, constants_of
 from tinyweave.codegen.weights_file import without_comments
 from tinyweave.ir import CompileError, Tensor
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.planning import Plan, Request, check, copy_name, fetches, plan, with_fetches
+from tinyweave.planning import Plan, Request, check, copy_name, fetches, from_json, plan, to_json, with_fetches, with_pieces
+from tinyweave.planning.fuse.rematerialise import reads_by_channel
 from tinyweave.simulate import compare, emulated, host, target
 from tinyweave.simulate.model_calls import READ_ERROR
 from tinyweave.simulate.run import Fault
@@ -326,6 +327,29 @@ def test_constants_are_overwritten_when_their_step_has_ended(core: str, small: P
         assert ran.earlier == right.earlier and ran.outputs != right.outputs, once
 
 
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
+def test_a_layer_in_pieces_gives_the_same_bytes(core: str, tmp_path: Path, emulator: None) -> None:
+    """The plan of a network in pieces is read from its file again, and suits this network trained again."""
+    graph = NETWORKS["residual"]() if core == "cortex-m55" else NETWORKS["chain"]()
+    pieces = {op.outputs[0]: 2 for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 2}
+    assert pieces
+    cut = with_pieces(graph, pieces)
+    inputs = dict(zip(graph.inputs, compare.samples(graph, 4, 0)[3], strict=True))
+    whole, parts = (ops.run(each, inputs) for each in (graph, cut))
+    assert all((parts[name] == whole[name]).all() for name in graph.outputs)
+    made = replace(fetched(plan(cut, Request("unfused", core=core))), pieces=pieces)
+    prove(made, tmp_path, [core])
+    back = from_json(to_json(made), graph)
+    assert back.pieces == pieces and source_of(cut, back).files == source_of(cut, made).files
+    new = plan_again(made, retrained(graph, 1))
+    assert new is not None and same_code(source_of(cut, made).files, source_of(new.graph, new).files)
+    for wrong in ({name: graph.tensors[name].shape[-1] for name in pieces}, {graph.outputs[0]: 1}):
+        text = to_json(replace(made, pieces=wrong))
+        with pytest.raises(CompileError, match=r"cannot be computed \d channels at a time"):
+            from_json(text, graph)
+
+
 FAILING = """\
 #include <stdio.h>
 #include <string.h>
@@ -355,20 +379,25 @@ int main(int count, char **words)
         const int error = chain_init(&memory);
         printf(" %d", error != 0 ? error : chain_invoke(&memory, NULL) + 1000);
     }
+    printf(" %d %d", (int)CHAIN_INPUT_0_ZERO_POINT(&memory), (int)CHAIN_OUTPUT_0_ZERO_POINT(&memory));
+    printf(" %.9g %.9g", (double)CHAIN_INPUT_0_SCALE(&memory), (double)CHAIN_OUTPUT_0_SCALE(&memory));
     return 0;
 }
 """
 
 
 def test_an_error_of_the_callback_is_returned(small: Plan, tmp_path: Path) -> None:
-    """The file is read in 1 + 2 calls by the check and 1 for inputs and outputs; invoke reads 5 times."""
+    """The check reads the file in 1 + 2 calls, 1 follows for the scales of inputs and outputs; invoke reads 5 times."""
     made = fetched(replace(small, weights_file=False))
     emitted(made, tmp_path)
     (tmp_path / "main.c").write_text(FAILING)
     words = ["-std=c99", "-O1", "-DTW_PLAIN_C", "-I", tmp_path, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "program"]
     toolchain.compile_c(toolchain.host(), words)
     done = subprocess.run([tmp_path / "program", tmp_path / "chain.weights"], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["-1", *["77"] * 4, *["1077"] * 5, "1000"]
+    words, ends = done.stdout.split(), [made.graph.tensors[name] for name in (*made.graph.inputs, *made.graph.outputs)]
+    assert words[:-4] == ["-1", *["77"] * 4, *["1077"] * 5, "1000"]
+    assert [int(word) for word in words[-4:-2]] == [tensor.zero_point for tensor in ends]
+    assert [np.float32(word) for word in words[-2:]] == [np.float32(tensor.scale) for tensor in ends]
 
 
 def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:

@@ -26,11 +26,12 @@ from tinyweave import ops
 from tinyweave.codegen import Source, constants_of
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import kernels_for
-from tinyweave.planning import Buffer, Plan, Request, check, fetches, front, with_copies, with_fetches
+from tinyweave.planning import Buffer, Plan, Request, check, fetches, front, with_copies, with_fetches, with_pieces
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
 from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.fuse.rematerialise import reads_by_channel
 from tinyweave.planning.fuse.row_schedule import rules_of
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.order.order_search import file_order, without_views
@@ -150,7 +151,9 @@ def file_trials(seed: int) -> list[Trial]:
     graph, rng = network(seed), random.Random(seed)
     again = retrained(graph, seed)
     plans = [replace(random_plan(graph, rng), weights_file=True) for _ in range(PLANS - 1)]
-    plans.append(with_random_fetches(random_plan(graph, rng), rng))
+    splits = [op.outputs[0] for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 1]
+    pieces = {name: rng.randrange(1, graph.tensors[name].shape[-1]) for name in splits}
+    plans.append(replace(with_random_fetches(random_plan(with_pieces(graph, pieces), rng), rng), pieces=pieces))
     plans += [replace(point, weights_file=True) for point in front(graph, Request(core=rng.choice(CORES)))[:PLANS]]
     return [Trial(seed, f"net_{seed}_{number}", plan, again=plan_again(plan, again)) for number, plan in enumerate(plans)]
 

@@ -109,8 +109,7 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     If the plan by the request's objective exceeds a limit, plans by the other objectives follow until one meets all limits. If
     none does, the result is the plan that exceeds RAM, Flash and time by the least, in this order.
     """
-    search = choices(model, request, known)
-    plan = with_weights(search.plan(checked=False, progress=progress), request)
+    search, plan = _searched(model, request, known, progress)
     over = limits_excess(plan, request)
     limits, plans = request.limits, [(over, plan)]
     hopeless = (over[0] and search.least_bytes > (limits.bytes or 0)) or (
@@ -118,8 +117,7 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     )
     for objective in other_objectives(plan.objective, over) if any(over) and not (request.fast or hopeless) else ():
         try:
-            search = choices(model, replace(request, objective=objective), known)
-            plan = with_weights(search.plan(checked=False, progress=progress), request)
+            search, plan = _searched(model, replace(request, objective=objective), known, progress)
         except CompileError:
             continue  # it executes too many multiply-accumulates
         over = limits_excess(plan, request)
@@ -127,6 +125,24 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
         if not any(over):
             break
     return min(plans, key=lambda each: each[0])[1]
+
+
+def _searched(
+    model: Model, request: Request, known: planning.SpaceCache, progress: Progress | None
+) -> tuple[planning.PlanSearch, Plan]:
+    """Return the search of a request's plans, and its plan by the request's objective.
+
+    If a callback reads constants that exceed the RAM limit, it reads them in pieces.
+    """
+    search, limits = choices(model, request, known), request.limits
+    plan = with_weights(search.plan(checked=False, progress=progress), request)
+    if not plan.fetches or not limits_excess(plan, request)[0] or (bytes_ := limits.bytes) is None:
+        return search, plan
+    room = bytes_ - stack_bytes(plan, request.core) - MORE_STACK
+    pieces = planning.channels_at_once(plan, model.graph, room)
+    cut = replace(model, graph=planning.with_pieces(model.graph, pieces))
+    made = with_weights(choices(cut, request).plan(checked=False, progress=progress), request) if pieces else plan
+    return search, replace(made, pieces=pieces) if sum(made.arena.values()) < sum(plan.arena.values()) else plan
 
 
 def with_weights(plan: Plan, request: Request) -> Plan:

@@ -31,6 +31,7 @@ from .constants_in_ram import FILE_HEAD as FILE_HEAD
 from .constants_in_ram import (
     Constant,
     Fetch,
+    channels_at_once,
     cycles_to_copy,
     fetches,
     file_offsets,
@@ -39,6 +40,7 @@ from .constants_in_ram import (
     without_copies,
     worth_copying,
 )
+from .fuse.rematerialise import with_pieces
 from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, fused_layers, likely_code, trades_flash
 from .memories import distribute_over_maps
 from .plan import ONE_MEMORY, Buffer, Place, Plan, Stage, Tile, copy_name, scratch_name
@@ -69,6 +71,7 @@ __all__ = [
     "SpaceCache",
     "Stage",
     "Tile",
+    "channels_at_once",
     "check",
     "constant_bytes",
     "copy_name",
@@ -90,6 +93,7 @@ __all__ = [
     "trades_flash",
     "with_copies",
     "with_fetches",
+    "with_pieces",
     "without_copies",
     "worth_copying",
 ]

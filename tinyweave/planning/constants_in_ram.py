@@ -15,13 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..ir import Graph
 from ..kernels.layer_cycles import COPIED_WORD, FlashReads
+from .fuse.rematerialise import reads_by_channel
 from .fuse.row_schedule import rules_of
 from .kernels.cycles import cycles_per_op
 from .place.place import place
 from .plan import Buffer, Plan, copy_name
 
 MOST_COLUMNS = 1 << 16  # of the knapsack's table; with more free RAM, sizes are rounded up to a larger unit
+AT_ONCE = 16  # channels; kernels compute 2, 4, 8 or 16 at a time
 MOST_ARRAYS = 5  # of an op, the largest, of which all subsets are tried
 
 
@@ -92,6 +95,25 @@ def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan
         copies={each.name: each.ops for each in constants},
         weights_file=True,
     )
+
+
+def channels_at_once(plan: Plan, graph: Graph, room: int) -> dict[str, int]:
+    """Return how many channels of which outputs of `graph` to compute at a time, if the constants of all exceed `room` bytes.
+
+    `plan` reads them before the step, which runs one op. Its other buffers stay; pieces of a map are joined by a copy.
+    """
+    found = dict[str, int]()
+    for step, stage in enumerate(plan.stages):
+        op = plan.graph.ops[stage.ops[0]]
+        over, out = plan.live(step) - room, plan.graph.tensors[op.outputs[0]]
+        known = graph.producer.get(out.name)
+        if over <= 0 or stage.schedule or known is None or not reads_by_channel(graph, graph.ops[known]):
+            continue
+        size, channels = plan.copied.get(stage.ops[0], 0), out.shape[-1]
+        most = (size - over - out.bytes) * channels // max(size, 1) // AT_ONCE
+        if most > 0:
+            found[out.name] = -(-channels // -(-channels // (most * AT_ONCE)) // AT_ONCE) * AT_ONCE
+    return {name: count for name, count in found.items() if count < graph.tensors[name].shape[-1]}
 
 
 class Fetch(NamedTuple):

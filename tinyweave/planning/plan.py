@@ -135,6 +135,7 @@ class Plan:
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
+    pieces: Mapping[str, int] = field(default_factory=dict)  # tensor -> channels that an op computes, with constants of its own
     # array of constants with a copy in RAM -> names of the ops whose kernels read it; the others are read from Flash
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # whether all constants are in a file beside the C, whose address `init` takes; with copies, a callback reads it
