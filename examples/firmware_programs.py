@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tinyweave.api import emulated_core
-from tinyweave.codegen.header import has_memory_header
+from tinyweave.codegen.memory_header import has_memory_header
 from tinyweave.devices import Device, find
 from tinyweave.ir import CompileError
 from tinyweave.kernels.table import foreign

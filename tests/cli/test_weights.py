@@ -18,6 +18,7 @@ import tinyweave as tw
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 
+MOBILENET = "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224.tflite"  # 3.5 million weights
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
 
@@ -56,6 +57,61 @@ def test_deploy_proves_the_c_with_its_file(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "file/digits_weights.h").exists() and (tmp_path / "file/digits_plan.json").exists()
     assert run("deploy", *words, "-o", tmp_path / "file") == 0
     assert not (tmp_path / "file/digits.weights").exists(), "files of an earlier run are removed"
+
+
+@pytest.mark.emulator
+def test_deploy_counts_the_reads_of_the_callback(tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    words = [DIGITS, "--device", "stm32f412", "--weights", "fetch", "--samples", 2]
+    assert run("deploy", *words, "-o", tmp_path / "c", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    file = (tmp_path / "c/digits.weights").read_bytes()
+    assert record["verify"]["ok"] and record["flash"]["weights"] == record["flash"]["constants"] == 0
+    reads, layers = record["file_reads"], len(record["layers"])
+    assert record["plan"]["file_reads"] == reads and 0.9 * len(file) < reads["bytes"] < len(file) and reads["reads"] <= layers
+    line = f"{reads['bytes']:,} B in {reads['reads']:,} reads per inference, "
+    for verb, how in (("plan", "as planned"), ("profile", "counted")):
+        assert run(verb, *words[:5]) == 0
+        assert line + how in " ".join(capsys.readouterr().out.split())
+    new = saved(retrained(tw.load(DIGITS).original, 3), tmp_path / "new.tflite")
+    made = ["--plan", tmp_path / "c/digits_plan.json", "--samples", 2, "-o", tmp_path / "new.weights"]
+    assert run("weights", new, *made) == 0 and len((tmp_path / "new.weights").read_bytes()) == len(file)
+    capsys.readouterr()
+    assert run("export", DIGITS, "--weights", "fetch", "--format", "cmake", "-o", tmp_path / "project") == 2
+    assert "leave out --weights file or fetch" in capsys.readouterr().err and not (tmp_path / "project").exists()
+
+
+@pytest.mark.emulator
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        pytest.param(MOBILENET, ["--ram", "512k", "--flash", "1m"], marks=pytest.mark.sweep),
+        ("mlcommons__tiny__ad01_int8.tflite", ["--ram", "26k", "--flash", "16k"]),
+        ("mlcommons__tiny__kws_ref_model.tflite", ["--ram", "20k", "--flash", "32k", "--schedule", "unfused"]),
+    ],
+)
+def test_a_network_runs_in_less_memory_than_its_constants(
+    file: str, options: list[str], *, shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    words = ["--device", "stm32f412", "--weights", "fetch", "--samples", 1, *options]
+    assert run("deploy", shared / "models" / file, *words, "-o", tmp_path, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    (plan,) = (json.loads(path.read_text()) for path in tmp_path.glob("*_plan.json"))
+    (weights,) = (path.stat().st_size for path in tmp_path.glob("*.weights"))
+    assert record["verify"]["ok"] and record["fits"] and record["file_reads"] == record["plan"]["file_reads"]
+    assert plan["pieces"] or "kws" in file
+    assert record["ram"]["total"] + record["flash"]["total"] < weights
+
+
+def test_flash_holds_no_constants_that_a_callback_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    """A network larger than the Flash fits, and its plan takes the fastest kernels."""
+    fast, small = (tw.plan(DIGITS, weights="fetch", device="stm32f412", flash=flash) for flash in ("1m", "20k"))
+    assert fast.variants == small.variants and len(tw.load(DIGITS).file) > 20 << 10
+    found = []
+    for where in ("flash", "fetch"):
+        run("plan", DIGITS, "--device", "stm32f412", "--flash", "24k", "--weights", where, "--json")
+        found.append(json.loads(capsys.readouterr().out)["fits"])
+    assert found == [False, None], "without a build the code's size is a range"
 
 
 def test_a_damaged_file_does_not_pass_the_proof(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from cases.strict import CPP, c99, trap
 from cases.tiny import NETWORKS, activation, graph
 from codegen.emitted import compile_strictly, source_of, write
 
+from tinyweave.codegen import constants_of
 from tinyweave.codegen.layer import CTYPES
 from tinyweave.ir import Graph, Op, Quant, Tensor, limits
 from tinyweave.ops import SPECS
-from tinyweave.planning import Plan, Request, check, plan
+from tinyweave.planning import Plan, Request, check, plan, with_fetches
 from tinyweave.planning.place.place import arena_bytes, place
 from tinyweave.support import toolchain
 
@@ -205,11 +206,24 @@ def example(header: str) -> str:
     return "".join(f"{line.removeprefix(' *').removeprefix('     ')}\n" for line in lines)
 
 
+READER = """\
+int m_read_weights(void *context, uint32_t offset, void *destination, uint32_t bytes);
+int m_read_weights(void *context, uint32_t offset, void *destination, uint32_t bytes)
+{
+    (void)context;
+    memcpy(destination, m_weights + offset, bytes);
+    return 0;
+}
+"""
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_the_program_in_the_header_runs(name: str, tmp_path: Path) -> None:
-    """Also with a file of weights, which the program expects as an array."""
-    for in_file in (False, True):
-        made, folder = replace(PLANS[name](), weights_file=in_file), tmp_path / str(in_file)
+    """Also with a file of weights, which the program expects as an array, or reads by a callback."""
+    for how in ("in C", "in an array", "by a callback"):
+        in_file, folder = how != "in C", tmp_path / how.replace(" ", "_")
+        made = replace(PLANS[name](), weights_file=in_file)
+        made = with_fetches(made, constants_of(made), next(iter(made.arena))) if how == "by a callback" else made
         source = source_of(made.graph, made, "m")
         folder.mkdir()
         write(source, folder)
@@ -219,7 +233,8 @@ def test_the_program_in_the_header_runs(name: str, tmp_path: Path) -> None:
         if in_file:
             values = ", ".join(map(str, source.data["m.weights"]))
             head = "#include <stdint.h>\nextern const uint8_t m_weights[];\n"
-            (folder / "array.c").write_text(f"{head}__attribute__((aligned(16))) const uint8_t m_weights[] = {{{values}}};\n")
+            text = f"{head}__attribute__((aligned(16))) const uint8_t m_weights[] = {{{values}}};\n"
+            (folder / "array.c").write_text(f"#include <string.h>\n{text}{READER}")
         run(folder)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import struct
 import subprocess
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,18 +25,31 @@ from codegen.test_cpp import CORES, FLAGS
 from kernels.traces import apart
 
 from tinyweave import ops
-from tinyweave.codegen import Source
+from tinyweave.codegen import Source, constants_of
 from tinyweave.codegen.weights_file import without_comments
 from tinyweave.ir import CompileError, Tensor
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.planning import Plan, Request, check, plan
+from tinyweave.planning import Plan, Request, check, copy_name, fetches, from_json, plan, to_json, with_fetches, with_pieces
+from tinyweave.planning.fuse.rematerialise import reads_by_channel
 from tinyweave.simulate import compare, emulated, host, target
+from tinyweave.simulate.model_calls import READ_ERROR
 from tinyweave.simulate.run import Fault
 from tinyweave.support import toolchain
+
+Place = Callable[[Plan], Plan]
 
 
 def in_file(made: Plan) -> Plan:
     return check(replace(made, weights_file=True))
+
+
+def fetched(made: Plan) -> Plan:
+    """Return the plan with constants that a callback reads from the file."""
+    return check(_fetched(replace(made, weights_file=True)))
+
+
+def _fetched(made: Plan) -> Plan:
+    return with_fetches(made, constants_of(made), max(made.arena, key=lambda name: made.arena[name]))
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +62,18 @@ def source(small: Plan) -> Source:
     return source_of(small.graph, small)
 
 
+@pytest.mark.parametrize("by_read", [False, True])
 @pytest.mark.parametrize("core", CORES)
-def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, tmp_path: Path) -> None:
+def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, by_read: bool, tmp_path: Path) -> None:
     """No constant is left in the C, which also compiles as C++."""
     rows = [row for row in VARIANTS if core_of(row) == core and row.files]
     chosen = [(next(case for case in cases_of(row) if len(case.graph.ops) == 1), row) for row in rows]
     made = replace(apart("cases", chosen), weights_file=True)
+    made = _fetched(made) if by_read else made
     emitted(made, tmp_path, "cases")
     text = (tmp_path / "cases.c").read_text()
-    assert "[] = " not in text and not (tmp_path / "cases_weights.h").exists()
+    assert "[] = " not in text and ("(weights + AT_" in text) != by_read
+    assert not (tmp_path / "cases_weights.h").exists()
     compile_strictly(toolchain.host(), tmp_path / "cases.c")
     compile_strictly(toolchain.host(), tmp_path / "tw_weights.c")
     if shutil.which("g++"):
@@ -65,20 +83,26 @@ def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, tmp_path:
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize("made_for", [in_file, fetched])
 @pytest.mark.parametrize("name", PLANS)
-def test_the_bytes_are_right(name: str, tmp_path: Path, emulator: None) -> None:
-    prove(in_file(PLANS[name]()), tmp_path, ["cortex-m4"])
+def test_the_bytes_are_right(name: str, made_for: Place, tmp_path: Path, emulator: None) -> None:
+    prove(made_for(PLANS[name]()), tmp_path, ["cortex-m4"])
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize("made_for", [in_file, fetched])
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m55", "rv32imc"])
-def test_the_bytes_are_right_on_other_cores(core: str, tmp_path: Path, emulator: None) -> None:
-    prove(in_file(plan(block(), Request("best", objective="speed", core=core))), tmp_path, [core])
+def test_the_bytes_are_right_on_other_cores(core: str, made_for: Place, tmp_path: Path, emulator: None) -> None:
+    made = made_for(plan(block(), Request("best", objective="speed", core=core)))
+    prove(made, tmp_path, [core])
+    ran = target.invoke(_built(made, tmp_path, core), _sample(made))
+    assert ran.reads == [(each.offset, each.bytes) for reads in fetches(made).values() for each in reads][1:]
 
 
+@pytest.mark.parametrize("made_for", [in_file, fetched])
 @pytest.mark.parametrize("name", PLANS)
-def test_a_network_trained_again_needs_only_another_file(name: str, tmp_path: Path) -> None:
-    old = in_file(PLANS[name]())
+def test_a_network_trained_again_needs_only_another_file(name: str, made_for: Place, tmp_path: Path) -> None:
+    old = made_for(PLANS[name]())
     emitted(old, tmp_path)
     here = source_of(old.graph, old)
     graph = retrained(block() if name in ("rows", "tiles") else NETWORKS[old.graph.name](), 1)
@@ -175,8 +199,11 @@ def damaged(file: bytes) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def test_each_section_of_a_damaged_file_is_refused(small: Plan, source: Source, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made_for", [in_file, fetched])
+def test_each_section_of_a_damaged_file_is_refused(made_for: Place, small: Plan, tmp_path: Path) -> None:
     """On this machine; a byte of each array is changed, too."""
+    small = made_for(replace(small, weights_file=False))
+    source = source_of(small.graph, small)
     built, sample, file = _built(small, tmp_path, target.HOST), _sample(small), source.data["chain.weights"]
     assert isinstance(built.program, host.Program)
     target.invoke(built, sample)
@@ -186,6 +213,7 @@ def test_each_section_of_a_damaged_file_is_refused(small: Plan, source: Source, 
         for offset in at
     }
     assert len(at) > 10
+    wrong |= {"truncated": (file[:-1], READ_ERROR)} if small.fetches else {}
     for name, (content, error) in wrong.items():
         with pytest.raises(Fault, match=f"returned the error {error}$"):
             target.invoke(replace(built, weights=content), sample)
@@ -193,10 +221,13 @@ def test_each_section_of_a_damaged_file_is_refused(small: Plan, source: Source, 
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize("made_for", [in_file, fetched])
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
-def test_a_damaged_file_is_refused_on_a_core(core: str, small: Plan, source: Source, tmp_path: Path, emulator: None) -> None:
+def test_a_damaged_file_is_refused_on_a_core(core: str, made_for: Place, small: Plan, tmp_path: Path, emulator: None) -> None:
+    small = made_for(replace(small, weights_file=False))
+    source = source_of(small.graph, small)
     built, sample, file = _built(small, tmp_path, core), _sample(small), source.data["chain.weights"]
-    for name, (content, error) in damaged(file).items():
+    for name, (content, error) in (damaged(file) | ({"truncated": (file[:-1], READ_ERROR)} if small.fetches else {})).items():
         with pytest.raises(Fault, match=f"returned the error {error}$"):
             target.invoke(replace(built, weights=content), sample)
             pytest.fail(name)
@@ -276,6 +307,124 @@ def test_models_of_one_program_have_a_file_each(small: Plan, tmp_path: Path) -> 
         values = ops.run(graph, {name: np.full(graph.tensors[name].shape, 3, np.int8) for name in graph.inputs})
         outputs.append(str(values[graph.outputs[0]].ravel()[0]))
     assert done.stdout.split() == ["0", "0", "-1", "-2", "-4", *outputs, *outputs, *["-1"] * 15, "0"]
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_constants_are_overwritten_when_their_step_has_ended(core: str, small: Plan, tmp_path: Path, emulator: None) -> None:
+    """If a step reads its constants in the first inference only, the second gives wrong bytes, though no buffer lies there."""
+    made = fetched(replace(small, weights_file=False))
+    offsets, end = dict(made.offsets), made.arena["sram"] // 8 * 8 + 8
+    for name in map(copy_name, made.copies):
+        offsets[name], end = end, end + made.buffer(name).bytes // 8 * 8 + 8
+    end = offsets[name] + made.buffer(name).bytes
+    made = check(replace(made, offsets=offsets, arena={"sram": end}))
+    emitted(made, tmp_path)
+    text, sample = (tmp_path / "chain.c").read_text(), _sample(made)
+    right = target.invoke(target.build(made, tmp_path, "chain", core), sample, earlier=[sample])
+    begin = text.index("int chain_invoke")
+    reads = [found.start() + begin for found in re.finditer(r"\{\n +const int error = ", text[begin:])]
+    assert len(reads) == len(right.reads) > 5
+    for at in reads:
+        once = f"static int read_{at};\n    if (read_{at}++ == 0) "
+        (tmp_path / "chain.c").write_text(text[:at] + once + text[at:])
+        ran = target.invoke(target.build(made, tmp_path, "chain", core), sample, earlier=[sample])
+        assert ran.earlier == right.earlier and ran.outputs != right.outputs, once
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
+def test_a_layer_in_pieces_gives_the_same_bytes(core: str, tmp_path: Path, emulator: None) -> None:
+    """The plan of a network in pieces is read from its file again, and suits this network trained again."""
+    graph = NETWORKS["residual"]() if core == "cortex-m55" else NETWORKS["chain"]()
+    pieces = {op.outputs[0]: 2 for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 2}
+    assert pieces
+    cut = with_pieces(graph, pieces)
+    inputs = dict(zip(graph.inputs, compare.samples(graph, 4, 0)[3], strict=True))
+    whole, parts = (ops.run(each, inputs) for each in (graph, cut))
+    assert all((parts[name] == whole[name]).all() for name in graph.outputs)
+    made = replace(fetched(plan(cut, Request("unfused", core=core))), pieces=pieces)
+    prove(made, tmp_path, [core])
+    back = from_json(to_json(made), graph)
+    assert back.pieces == pieces and source_of(cut, back).files == source_of(cut, made).files
+    new = plan_again(made, retrained(graph, 1))
+    assert new is not None and same_code(source_of(cut, made).files, source_of(new.graph, new).files)
+    for wrong in ({name: graph.tensors[name].shape[-1] for name in pieces}, {graph.outputs[0]: 1}):
+        text = to_json(replace(made, pieces=wrong))
+        with pytest.raises(CompileError, match=r"cannot be computed \d channels at a time"):
+            from_json(text, graph)
+
+
+FAILING = """\
+#include <stdio.h>
+#include <string.h>
+
+#include "chain.h"
+
+static union { uint8_t bytes[CHAIN_SRAM_BYTES]; uint64_t aligned; } arena;
+static uint8_t file[CHAIN_WEIGHTS_BYTES];
+static int32_t left;
+
+static int read(void *context, uint32_t offset, void *destination, uint32_t bytes)
+{
+    memcpy(destination, (uint8_t *)context + offset, bytes);
+    return left-- == 0 ? 77 : 0;
+}
+
+int main(int count, char **words)
+{
+    FILE *const source = fopen(words[count - 1], "rb");
+    const chain_memory memory = {.sram = {&arena, sizeof arena}, .weights = {read, file}};
+    const chain_memory none = {.sram = {&arena, sizeof arena}, .weights = {NULL, file}};
+    (void)!fread(file, 1, sizeof file, source);
+    fclose(source);
+    printf("%d", chain_init(&none));
+    for (int32_t calls = 0; calls < 10; ++calls) {
+        left = calls;
+        const int error = chain_init(&memory);
+        printf(" %d", error != 0 ? error : chain_invoke(&memory, NULL) + 1000);
+    }
+    printf(" %d %d", (int)CHAIN_INPUT_0_ZERO_POINT(&memory), (int)CHAIN_OUTPUT_0_ZERO_POINT(&memory));
+    printf(" %.9g %.9g", (double)CHAIN_INPUT_0_SCALE(&memory), (double)CHAIN_OUTPUT_0_SCALE(&memory));
+    return 0;
+}
+"""
+
+
+def test_an_error_of_the_callback_is_returned(small: Plan, tmp_path: Path) -> None:
+    """The check reads the file in 1 + 2 calls, 1 follows for the scales of inputs and outputs; invoke reads 5 times."""
+    made = fetched(replace(small, weights_file=False))
+    emitted(made, tmp_path)
+    (tmp_path / "main.c").write_text(FAILING)
+    words = ["-std=c99", "-O1", "-DTW_PLAIN_C", "-I", tmp_path, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "program"]
+    toolchain.compile_c(toolchain.host(), words)
+    done = subprocess.run([tmp_path / "program", tmp_path / "chain.weights"], capture_output=True, text=True, check=True)
+    words, ends = done.stdout.split(), [made.graph.tensors[name] for name in (*made.graph.inputs, *made.graph.outputs)]
+    assert words[:-4] == ["-1", *["77"] * 4, *["1077"] * 5, "1000"]
+    assert [int(word) for word in words[-4:-2]] == [tensor.zero_point for tensor in ends]
+    assert [np.float32(word) for word in words[-2:]] == [np.float32(tensor.scale) for tensor in ends]
+
+
+def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:
+    made = fetched(replace(small, weights_file=False))
+    names = [*made.copies]
+    swapped = {name: made.copies[name] for name in [names[1], names[0], *names[2:]]}
+    last = copy_name(names[-1])
+    without = {name: made.copies[name] for name in names[:-1]}
+    offsets = {name: at for name, at in made.offsets.items() if name != last}
+    damages = {
+        "constants that a callback reads differ": [
+            replace(made, copies=swapped),
+            replace(made, copies=without, offsets=offsets, buffers=tuple(b for b in made.buffers if b.name != last)),
+        ],
+        "it copies constants 'ends'": [
+            replace(made, buffers=tuple(replace(b, align=8) if b.name == "ends.copy" else b for b in made.buffers))
+        ],
+    }
+    for said, plans in damages.items():
+        for each in plans:
+            with pytest.raises(CompileError, match=said):
+                source_of(made.graph, check(each))
 
 
 @pytest.mark.emulator

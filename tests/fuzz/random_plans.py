@@ -26,16 +26,18 @@ from tinyweave import ops
 from tinyweave.codegen import Source, constants_of
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import kernels_for
-from tinyweave.planning import Buffer, Plan, Request, check, front, with_copies
+from tinyweave.planning import Buffer, Plan, Request, check, fetches, front, with_copies, with_fetches, with_pieces
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
 from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.fuse.rematerialise import reads_by_channel
+from tinyweave.planning.fuse.row_schedule import rules_of
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.order.order_search import file_order, without_views
 from tinyweave.planning.place.place import Rules
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
-from tinyweave.simulate import compare
+from tinyweave.simulate import compare, target
 from tinyweave.support import toolchain
 from tinyweave.support.files import write_below
 
@@ -125,17 +127,33 @@ def trials(seed: int) -> list[Trial]:
 
 
 def with_random_constants(plan: Plan, rng: random.Random) -> Plan:
-    """Return the plan with copies of random constants in RAM, with all in a file, or with all in the program."""
+    """Return the plan with copies of random constants in RAM, with all in a file, maybe read by a callback, or in the C."""
+    if rng.random() < 0.25:
+        return with_random_fetches(plan, rng)
     constants = constants_of(plan)
     chosen = rng.sample(constants, rng.choice((0, 0, rng.randint(0, len(constants)))))
     return check(with_copies(plan, chosen, "sram")) if chosen else replace(plan, weights_file=len(constants) % 2 == 0)
+
+
+def with_random_fetches(plan: Plan, rng: random.Random) -> Plan:
+    """Return the plan with constants that a callback reads, to the least arena or to random places."""
+    made = replace(plan, weights_file=True)
+    made = with_fetches(made, constants_of(made), "sram")
+    if rng.random() < 0.5:
+        offsets = random_offsets(made.buffers, [rule for rule in rules_of(made) if rng.random() < 0.5], rng)
+        arena = max(offsets[b.name] + b.bytes for b in made.buffers)
+        made = replace(made, offsets=offsets, arena={"sram": arena}, lower_bound=0)
+    return check(made)
 
 
 def file_trials(seed: int) -> list[Trial]:
     """Return random plans of the network of this seed with a file of weights, and of the same network, trained again."""
     graph, rng = network(seed), random.Random(seed)
     again = retrained(graph, seed)
-    plans = [replace(random_plan(graph, rng), weights_file=True) for _ in range(PLANS)]
+    plans = [replace(random_plan(graph, rng), weights_file=True) for _ in range(PLANS - 1)]
+    splits = [op.outputs[0] for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 1]
+    pieces = {name: rng.randrange(1, graph.tensors[name].shape[-1]) for name in splits}
+    plans.append(replace(with_random_fetches(random_plan(with_pieces(graph, pieces), rng), rng), pieces=pieces))
     plans += [replace(point, weights_file=True) for point in front(graph, Request(core=rng.choice(CORES)))[:PLANS]]
     return [Trial(seed, f"net_{seed}_{number}", plan, again=plan_again(plan, again)) for number, plan in enumerate(plans)]
 
@@ -223,6 +241,26 @@ def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
+READ = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
+
+
+def reader(plan: Plan, file: bytes, arena: int, reads: list[tuple[int, int]]) -> Callable[..., int]:
+    """Return the callback that reads a file of weights, and that overwrites constants that were read for an earlier step.
+
+    `arena` is the address of the only memory; the offset and bytes of each read are appended to `reads`.
+    """
+    wrong = target.spoiled(plan)
+
+    def read(_: int | None, offset: int, to: int, count: int) -> int:
+        for _, at, size in wrong.get(offset, ()):
+            ctypes.memset(arena + at, 0xA5, size)
+        ctypes.memmove(to, file[offset : offset + count], count)
+        reads.append((offset, count))
+        return int(offset + count > len(file))
+
+    return READ(read)
+
+
 class Rows(ctypes.Structure):
     """The callbacks of a model."""
 
@@ -265,7 +303,12 @@ def run(
     home = -aligned.ctypes.data % 16
     aligned[home : home + weights.size] = weights
     # {data, bytes} of the only memory, then of the file of weights
-    memory = (ctypes.c_size_t * 4)(block.ctypes.data + begin, size, aligned.ctypes.data + home, weights.size)
+    arena, reads = block.ctypes.data + begin, list[tuple[int, int]]()
+    memory = (ctypes.c_size_t * 4)(arena, size, aligned.ctypes.data + home, weights.size)
+    if plan.fetches:
+        callback = reader(plan, weights.tobytes(), arena, reads)
+        memory[2:] = ctypes.cast(callback, ctypes.c_void_p).value, 0
+    wanted = [(each.offset, each.bytes) for step, of_step in sorted(fetches(plan).items()) if step >= 0 for each in of_step]
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
         found = library[f"{trial.name}_{verb}"]
@@ -283,8 +326,11 @@ def run(
             if graph.inputs[index] not in plan.streamed_inputs:
                 ctypes.memmove(address["input"](memory, index), array.tobytes(), array.nbytes)
         come = {index: bytearray() for index, name in enumerate(graph.outputs) if name in plan.streamed_outputs}
+        reads.clear()
         if function("invoke")(memory, ctypes.byref(by_rows(graph, sample, come))):
             return "invoke returns an error, or asks for rows that there are not"
+        if reads != wanted:
+            return f"invoke reads {reads} of its file, and the plan {wanted}"
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         for index, name in enumerate(graph.outputs):
             tensor = graph.tensors[name]

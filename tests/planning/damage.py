@@ -16,7 +16,18 @@ from cases.tiny import graph as tiny
 from fuzz.faster_kernels import with_kernels_of
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.planning import Constant, Plan, Request, Tile, check, plan, plan_in_order, plan_in_stages, with_copies
+from tinyweave.planning import (
+    Constant,
+    Plan,
+    Request,
+    Tile,
+    check,
+    plan,
+    plan_in_order,
+    plan_in_stages,
+    with_copies,
+    with_fetches,
+)
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.memories import distribute
 from tinyweave.planning.plan import Place, RowSchedule
@@ -80,6 +91,16 @@ PLANS: dict[str, Callable[[], Plan]] = {
     ),
     "constants in RAM": lambda: with_copies(
         made("layers"), [Constant("weights", 64, 4, ("conv_2d_0",)), Constant("bias", 8, 4, ("conv_2d_0",))], "sram"
+    ),
+    "constants read by a callback": lambda: with_fetches(
+        made("scratch"),
+        [
+            Constant("ends", 32, 4, ("",)),
+            Constant("weights_conv_2d_0", 64, 4, ("conv_2d_0",)),
+            Constant("weights_depthwise_conv_2d_1", 64, 4, ("depthwise_conv_2d_1",)),
+            Constant("bias", 7, 4, ("depthwise_conv_2d_1",)),
+        ],
+        "sram",
     ),
     "streamed": lambda: plan_in_stages(
         segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)

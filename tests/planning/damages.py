@@ -91,6 +91,56 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         "not by some ops that run a kernel",
     ),
     "a copy of constants for no op": ("constants in RAM", lambda p: replace(p, copies={**p.copies, "bias": ()}), "read by ()"),
+    "constants that are read a step too early": (
+        "constants read by a callback",
+        lambda p: lived(p, "bias.copy", start=1),
+        "the copy 'bias.copy' is claimed in the steps 1 to 3, but read before step 2",
+    ),
+    "constants that are read before the step of another op": (
+        "constants read by a callback",
+        lambda p: lived(p, "bias.copy", start=4, end=5),
+        "the copy 'bias.copy' is claimed in the steps 4 to 5, but read before step 2",
+    ),
+    "constants of functions besides invoke that are not kept": (
+        "constants read by a callback",
+        lambda p: lived(p, "ends.copy", end=5),
+        "the copy 'ends.copy' is claimed in the steps 0 to 5, but kept in all",
+    ),
+    "constants on the last word of an operand of their step": (
+        "constants read by a callback",
+        lambda p: onto(p, "bias.copy", "conv:moved_1"),
+        "the copy 'bias.copy' shares bytes with ['conv:moved_1'",
+    ),
+    "constants on the scratch of their step": (
+        "constants read by a callback",
+        lambda p: onto(p, "bias.copy", "depthwise_conv_2d_1.scratch"),
+        "the copy 'bias.copy' shares bytes with ['depthwise_conv_2d_1.scratch'",
+    ),
+    "constants on other constants of their step": (
+        "constants read by a callback",
+        lambda p: onto(p, "bias.copy", "weights_depthwise_conv_2d_1.copy", 60),
+        "the copy 'weights_depthwise_conv_2d_1.copy' shares bytes with ['bias.copy']",
+    ),
+    "kept constants on an activation of a later step": (
+        "constants read by a callback",
+        lambda p: onto(p, "ends.copy", "scores"),
+        "the copy 'ends.copy' shares bytes with",
+    ),
+    "constants that two ops read": (
+        "constants read by a callback",
+        lambda p: replace(p, copies={**p.copies, "bias": ("conv_2d_0", "depthwise_conv_2d_1")}),
+        "not by one op that runs a kernel",
+    ),
+    "constants that an op and another function read": (
+        "constants read by a callback",
+        lambda p: replace(p, copies={**p.copies, "bias": ("depthwise_conv_2d_1", "")}),
+        "not by one op that runs a kernel",
+    ),
+    "copied constants that another function reads": (
+        "constants in RAM",
+        lambda p: replace(p, copies={**p.copies, "bias": ("",)}),
+        "not by some ops that run a kernel",
+    ),
     "scratch that no kernel uses": ("layers", lambda p: replace(p, scratch=4), "the scratch claimed is 4 bytes, the most"),
     "less scratch than a kernel uses": ("scratch", lambda p: replace(p, scratch=0), "the scratch claimed is 0 bytes, the most"),
     "a buffer that ends before it is read": (

@@ -51,11 +51,11 @@ def test_reading_a_written_plan_gives_the_same_plan(name: str) -> None:
 
 
 def test_the_keys_of_a_plan_file_belong_to_its_version() -> None:
-    """Files with these keys have version 9. Other keys need another version, because users keep plan files."""
+    """Files with these keys have version 10. Other keys need another version, because users keep plan files."""
     record = json.loads(to_json(PLANS["tiles"][1](block())))
-    assert record["version"] == 9
+    assert record["version"] == 10
     assert sorted(record) == sorted(
-        """arena buffers channels_once copies graph lower_bound moves offsets places scratch stages streamed_inputs
+        """arena buffers channels_once copies graph lower_bound moves offsets pieces places scratch stages streamed_inputs
         streamed_outputs variants version weights_file""".split()
     )
     stage, buffer = record["stages"][0], record["buffers"][0]

@@ -43,7 +43,8 @@ class PlanOptions:
             core with a cycle model.
         weights: where constants are while the network runs. `flash`: in Flash. `ram`: in RAM, copied there once by `init`.
             `auto`: in RAM where that saves the most estimated time within the RAM limit. `file`: in a file beside the C, of
-            which `init` takes the address, so that it can be replaced.
+            which `init` takes the address, so that it can be replaced. `fetch`: in such a file, from which a callback reads
+            the constants of a layer to RAM before the layer.
     """
 
     schedule: str = "best"
@@ -56,6 +57,11 @@ class PlanOptions:
     flash: int | str | None = None
     latency_ms: float | None = None
     weights: str = "flash"
+
+    @property
+    def in_file(self) -> bool:
+        """Return whether constants are in a file beside the C, which must also suit the network trained again."""
+        return self.weights in ("file", "fetch")
 
     @property
     def limits(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ DEFAULT_CORE = "cortex-m4"
 # the plan with the least arena, whatever its stack, since no plan is within 0 bytes; its code is small
 SMALLEST = Request(objective="size", limits=Limits(0), core=DEFAULT_CORE)
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
-WEIGHTS = ("flash", "auto", "ram", "file")  # where constants are while the network runs
+WEIGHTS = ("flash", "auto", "ram", "file", "fetch")  # where constants are while the network runs
 MORE_STACK = 256  # bytes of RAM that copies of constants leave beside the estimated stack
 OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
@@ -78,9 +78,10 @@ def with_defaults(model: Model, request: Request) -> Request:
     """
     limits = request.limits
     objective = request.objective or "balanced"
-    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None]
+    is_outside = request.weights == "fetch"  # the constants take no Flash, with which the planner compares them
+    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None] if not is_outside else []
     flash = min((size for size in sizes if size is not None), default=None)
-    to_balance = request.flash_to_balance or limits.flash
+    to_balance = None if is_outside else request.flash_to_balance or limits.flash
     return replace(request, objective=objective, limits=replace(limits, flash=flash), flash_to_balance=to_balance)
 
 
@@ -102,17 +103,15 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     If the plan by the request's objective exceeds a limit, plans by the other objectives follow until one meets all limits. If
     none does, the result is the plan that exceeds RAM, Flash and time by the least, in this order.
     """
-    search = choices(model, request, known)
-    plan = with_weights(search.plan(checked=False, progress=progress), request)
+    search, plan = _searched(model, request, known, progress)
     over = limits_excess(plan, request)
     limits, plans = request.limits, [(over, plan)]
     hopeless = (over[0] and search.least_bytes > (limits.bytes or 0)) or (
-        over[1] and weight_bytes(model.graph) > (limits.flash or 0)
+        over[1] and weight_bytes(model.graph) > (limits.flash or 0) and not plan.fetches
     )
     for objective in other_objectives(plan.objective, over) if any(over) and not (request.fast or hopeless) else ():
         try:
-            search = choices(model, replace(request, objective=objective), known)
-            plan = with_weights(search.plan(checked=False, progress=progress), request)
+            search, plan = _searched(model, replace(request, objective=objective), known, progress)
         except CompileError:
             continue  # it executes too many multiply-accumulates
         over = limits_excess(plan, request)
@@ -122,13 +121,32 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     return min(plans, key=lambda each: each[0])[1]
 
 
+def _searched(
+    model: Model, request: Request, known: planning.SpaceCache, progress: Progress | None
+) -> tuple[planning.PlanSearch, Plan]:
+    """Return the search of a request's plans, and its plan by the request's objective.
+
+    If a callback reads constants that exceed the RAM limit, it reads them in pieces.
+    """
+    search, limits = choices(model, request, known), request.limits
+    plan = with_weights(search.plan(checked=False, progress=progress), request)
+    if not plan.fetches or not limits_excess(plan, request)[0] or (bytes_ := limits.bytes) is None:
+        return search, plan
+    room = bytes_ - stack_bytes(plan, request.core) - MORE_STACK
+    pieces = planning.channels_at_once(plan, model.graph, room)
+    cut = replace(model, graph=planning.with_pieces(model.graph, pieces))
+    made = with_weights(choices(cut, request).plan(checked=False, progress=progress), request) if pieces else plan
+    return search, replace(made, pieces=pieces) if sum(made.arena.values()) < sum(plan.arena.values()) else plan
+
+
 def with_weights(plan: Plan, request: Request) -> Plan:
-    """Return an unchecked plan with the copies of constants that `request.weights` asks for.
+    """Return an unchecked plan with the copies of constants that `request.weights` asks for, or with reads of a file.
 
     They are in the memory of the device with the most free bytes, of external RAM only if the device has no other.
     """
     if request.weights in ("flash", "file"):
         return replace(plan, weights_file=request.weights == "file")
+    plan = replace(plan, weights_file=request.weights == "fetch")
     limits, constants = request.limits, constants_of(plan)
     memories = limits.memories(plan.arena)
     if memories is None:
@@ -139,6 +157,8 @@ def with_weights(plan: Plan, request: Request) -> Plan:
         internal = {name: left[name] for name in left if name in limits.maps[0]} or left
         memory = max(internal, key=lambda name: internal[name])
         free = internal[memory]
+    if plan.weights_file:
+        return planning.with_fetches(plan, constants, memory)
     if request.weights == "auto":
         core = cost_model_core(request.core)
         room = None if free is None else free - stack_bytes(plan, request.core) - MORE_STACK
@@ -169,7 +189,8 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
     ram, flash = limits.ram_excess(plan.arena) or 0, 0
     if limits.flash is not None:
         measured, fused = request.other_flash, planning.fused_layers(plan)
-        need = planning.flash_bytes(plan.graph, plan.variants, measured, fused) if measured else constant_bytes(plan)
+        is_known = measured and not plan.fetches
+        need = planning.flash_bytes(plan.graph, plan.variants, measured, fused) if is_known else constant_bytes(plan)
         flash = max(0, need - limits.flash)
     if limits.cycles is None or core not in COST_MODEL_CORES:
         return ram, flash, 0

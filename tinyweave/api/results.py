@@ -164,6 +164,7 @@ class Profile:
         cycles_per_layer: the same for each layer, by name.
         waits: likely wait cycles per Flash read that misses the caches; None if unknown.
         reading: what was read from Flash beside the chip; None for Flash on the chip, or if its timing is unknown.
+        reads: (offset, bytes) of each call of the callback that reads a file of weights.
         arena: memory -> bytes of the arena, as planned.
         static: bytes of static data.
         stack: most bytes of stack that the model's functions used.
@@ -183,6 +184,7 @@ class Profile:
     cycles_per_layer: Mapping[str, Cycles]
     waits: int | None
     reading: FlashTraffic | None
+    reads: tuple[tuple[int, int], ...]
     arena: dict[str, int]
     static: int
     stack: int

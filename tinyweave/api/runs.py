@@ -206,6 +206,7 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
         cycles_per_layer=_by_layer(plan, steps, parts),
         waits=waits.data.alone.likely if waits else None,
         reading=reading,
+        reads=tuple(whole.reads),
         arena=dict(plan.arena),
         stack=whole.stack,
         **built.sizes,

@@ -78,7 +78,7 @@ def load(
         shapes: input name -> shape, for inputs with dynamic axes, such as {"images": (1, 3, 160, 160)}; a dynamic batch is 1
             without it. For a module without an example: the shape of each argument of `forward`.
         stream_time: number of new frames per call, as in PlanOptions.
-        retrainable: keep channels that are constant, as the verbs do with the weights "file".
+        retrainable: keep channels that are constant, as the verbs do with the weights "file" and "fetch".
 
     Returns:
         The model, for the other functions of this package.
@@ -573,7 +573,7 @@ def model_of(model: AnyModel, options: PlanOptions) -> Model:
             f"a {type(model).__name__} is not a model", "give the path of a file, or a model of tw.load(module, example)"
         )
     model = api.streamed(model, options.stream_time)
-    return api.for_file(model) if options.weights == "file" else model
+    return api.for_file(model) if options.in_file else model
 
 
 def changed(options: PlanOptions, changes: PlanChanges) -> PlanOptions:

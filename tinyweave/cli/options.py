@@ -133,9 +133,10 @@ def schedule_options(
     weights: Annotated[
         str,
         option(
-            "--weights flash|auto|ram|file",
+            "--weights flash|auto|ram|file|fetch",
             "Read constants from Flash, or copy all of them (ram), or those that save the most time (auto), to RAM at init, or "
-            "read them from a file that can be replaced (file); see `tinyweave docs weights`.",
+            "read them from a file that can be replaced (file), by a callback before each layer (fetch); see "
+            "`tinyweave docs weights`.",
         ),
     ] = "flash",
 ) -> None:

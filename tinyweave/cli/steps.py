@@ -63,7 +63,7 @@ def targets_of(paths: Sequence[Path], chosen: Options) -> list[Arguments]:
     about = {key: chosen[key] for key in ("io", "layout", "stream_time", "name") if key in chosen}
     for path in paths:
         with errors_name(path):
-            model = api.load(path, shapes=shapes_of(chosen["shape"]), retrainable=options.weights == "file", **about)
+            model = api.load(path, shapes=shapes_of(chosen["shape"]), retrainable=options.in_file, **about)
             targets.append(Arguments(model, board, options))
     return targets
 

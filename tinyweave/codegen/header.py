@@ -1,4 +1,4 @@
-"""The headers that an application includes: <m>.h is the API of model <m>, <m>_memory.h has arrays for its memories.
+"""The header that an application includes: <m>.h is the API of model <m>.
 
 The text compiles without warnings as C99 and as C++. <m>.h has macros that describe the inputs and outputs, and functions that
 convert between real and quantised numbers. It begins with a complete example program, which a test compiles.
@@ -6,7 +6,6 @@ convert between real and quantised numbers. It begins with a complete example pr
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,14 +15,15 @@ from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
 from ..ops.quantization import INTEGERS
-from ..planning import Plan
+from ..planning import FILE_HEAD, Plan, copy_name
 from ..planning.fuse.row_access import row_bytes
 from . import c
 from .layer import CTYPES
+from .memory_header import DEFAULT_MEMORY, has_memory_header, weights_given
 
 ALIGN = 16  # of the address of a file of weights
-HEAD_WORDS, END_WORDS = 16, 4  # of a file of weights: before the arrays, and of an input or output
-DEFAULT_MEMORY = "sram"  # a plan with only this memory needs no <m>_memory.h
+END_WORDS = 4  # of an input or output in a file of weights
+ENDS = "ends"  # name of the array with the words of inputs and outputs
 Q16 = 1 << 16  # the number 1 in the fixed-point format of the _q16 functions
 
 
@@ -152,19 +152,24 @@ def header(plan: Plan, name: str, origin: Origin, in_file: int = 0) -> str:
         for memory in plan.arena
     ]
     if in_file:
-        sizes += [f"#define {prefix}_WEIGHTS_BYTES {in_file}", f"#define {prefix}_WEIGHTS_ALIGN {ALIGN} /* of its address */"]
+        sizes += [f"#define {prefix}_WEIGHTS_BYTES {in_file}"]
+    if in_file and not plan.fetches:
+        sizes += [f"#define {prefix}_WEIGHTS_ALIGN {ALIGN} /* of its address */"]
         memories.append(f"    struct {{ const void *data; size_t bytes; }} weights; /* the file {name}.weights */")
-    copied = sum(plan.copy_bytes.values())
+    if plan.fetches:
+        memories += READ_MEMBER.format(m=name).splitlines()
+    copied = 0 if plan.fetches else sum(plan.copy_bytes.values())
+    words = WORDS.format(P=prefix, place=_place(plan)) if in_file else ""
     text = HEADER.format(
         P=prefix,
         m=name,
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
-        copies=(COPIES.format(P=prefix, bytes=copied) if copied else "") + (WORDS.format(P=prefix) if in_file else ""),
+        copies=COPIES.format(P=prefix, bytes=copied) if copied else words,
         frames=_frames(origin.frames, prefix) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
-        errors=ERRORS + FILE_ERRORS * bool(in_file),
+        errors=ERRORS + (READ_ERRORS if plan.fetches else FILE_ERRORS * bool(in_file)),
         conversions=_conversions(plan, name),
     )
     example = ["", "A whole program:", "", *(f"    {line}".rstrip() for line in example_program(plan, name))]
@@ -180,6 +185,12 @@ ERRORS = "0, or -1 if a memory is NULL or not aligned, -2 if it is too small."
 FILE_ERRORS = """
  * Reads the whole file of weights and returns -3 if it is none, or of another format, -4 if it belongs to other C, -5 if it is
  * damaged. The file must stay at its address."""
+READ_MEMBER = """\
+    /* read copies bytes at an offset of the file {m}.weights to a destination, and returns 0, or an error code */
+    struct {{ int (*read)(void *context, uint32_t offset, void *destination, uint32_t bytes); void *context; }} weights;"""
+READ_ERRORS = """
+ * Reads the whole file of weights and returns -3 if it is none, or of another format, -4 if it belongs to other C, -5 if it is
+ * damaged, or the error code of read. All memories must stay in place: nothing else may use them between two calls."""
 COPIES = """\
 /* Bytes of constants that init copies from Flash to these memories, where invoke reads them. They must stay there: nothing else
  * may use these memories between two calls of invoke, or init must be called again. */
@@ -189,9 +200,9 @@ COPIES = """\
 WORDS = """\
 /* Scales and zero points are in the file of weights: their macros take the address of the memories, after init. */
 #ifdef __cplusplus
-#define {P}_WORDS(type, memory) static_cast<const type *>((memory)->weights.data)
+#define {P}_WORDS(type, memory) static_cast<const type *>((memory)->{place}.data)
 #else
-#define {P}_WORDS(type, memory) ((const type *)(memory)->weights.data)
+#define {P}_WORDS(type, memory) ((const type *)(memory)->{place}.data)
 #endif
 
 """
@@ -222,10 +233,16 @@ def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:
     ]
 
 
+def _place(plan: Plan) -> str:
+    """Return the C member with the words of inputs and outputs: the file of weights, or the memory with their copy."""
+    return plan.buffer(copy_name(ENDS)).memory if plan.fetches else "weights"
+
+
 def _word(plan: Plan, end: str) -> int:
-    """Return the index of the first word of an input or output, such as "input 0", in a file of weights; `end_words`."""
+    """Return the index of the first word of an input or output, such as "input 0", in `_place`; `end_words`."""
     word, position = end.replace("_", " ").split()
-    return HEAD_WORDS + END_WORDS * (int(position) + (word == "output") * len(plan.graph.inputs))
+    first = plan.offsets[copy_name(ENDS)] // 4 if plan.fetches else FILE_HEAD // 4
+    return first + END_WORDS * (int(position) + (word == "output") * len(plan.graph.inputs))
 
 
 def end_words(plan: Plan) -> np.ndarray:
@@ -447,9 +464,10 @@ def example_program(plan: Plan, name: str) -> list[str]:
     string = ["#include <string.h>", ""] if any("memset" in line for line in (*callbacks, *body)) else []
     head = [*string, f'#include "{name}{"_memory" if in_sections else ""}.h"', ""]
     members = f".{DEFAULT_MEMORY} = {{{DEFAULT_MEMORY}, sizeof {DEFAULT_MEMORY}}}"
-    if plan.weights_file and not in_sections:
-        head += [f"extern const uint8_t {name}_weights[{prefix}_WEIGHTS_BYTES]; // the file {name}.weights"]
-        members += f", .weights = {{{name}_weights, sizeof {name}_weights}}"
+    declared, weights = weights_given(plan, name)
+    if declared and not in_sections:
+        head += [f"{declared} // {'reads ' * plan.fetches}the file {name}.weights"]
+        members += f", .weights = {weights}"
     if not in_sections:
         size = f"{prefix}_{DEFAULT_MEMORY.upper()}_BYTES"
         head += [
@@ -510,57 +528,3 @@ def _callback_lines(head: str, *lines: str) -> list[str]:
         lines: The other statements.
     """
     return [f"static {head}", "{", *(f"    {line}" for line in (*lines, "return 0;")), "}", ""]
-
-
-def has_memory_header(plan: Plan) -> bool:
-    """Return whether <m>_memory.h is needed: if the plan's memories are not just the one default memory."""
-    return set(plan.arena) != {DEFAULT_MEMORY}
-
-
-def memory_header(plan: Plan, name: str, origin: Origin) -> str:
-    """Return the text of <m>_memory.h: an array for each memory, in .bss or in the linker section that a macro names."""
-    prefix = name.upper()
-    head = [
-        f"{name}_memory.h - the memories of {name}, generated from {origin.file}. Do not edit.",
-        "",
-        *textwrap.wrap(
-            f"Include this file in one C file, and pass &{name}_memories to all functions of the model. The arrays are in .bss "
-            "by default. To place an array in its memory, define its ..._SECTION macro before the include, as the attribute of "
-            "a section that your linker script puts there. Or define TW_PLACE_... and add the linker script place_....ld of an "
-            "export.",
-            112,
-        ),
-    ]
-    macros, arrays = [], []
-    for memory in plan.arena:
-        mark = f"{prefix}_{memory.upper()}"
-        macros += [
-            f"#if !defined({mark}_SECTION) && defined(TW_PLACE_{memory.upper()})",
-            f'#define {mark}_SECTION __attribute__((section("{placed_section(memory)}.{name}")))',
-            "/* without the linker script the arena would lie anywhere: the program then refers to a symbol that is missing */",
-            f'__asm__(".pushsection {placed_section(memory)}.{name}, \\"aw\\"\\n"',
-            f'        ".reloc 0, BFD_RELOC_32, {placed_symbol(memory)}\\n.popsection");',
-            f"#elif !defined({mark}_SECTION)",
-            f"#define {mark}_SECTION /* .bss */",
-            "#endif",
-        ]
-        arrays += [f"static uint8_t {name}_{memory}[{mark}_BYTES]"]
-        arrays += [f"    {mark}_SECTION __attribute__((aligned({prefix}_ALIGN)));"]
-    members = "".join(f"    {{{name}_{memory}, sizeof {name}_{memory}}},\n" for memory in plan.arena)
-    if plan.weights_file:
-        arrays.append(f"extern const uint8_t {name}_weights[{prefix}_WEIGHTS_BYTES]; /* the file {name}.weights */")
-        members += f"    {{{name}_weights, sizeof {name}_weights}},\n"
-    guard = f"{prefix}_MEMORY_H"
-    lines = [f"#ifndef {guard}", f"#define {guard}", "", f'#include "{name}.h"', "", *macros, "", *arrays, ""]
-    lines += [f"static const {name}_memory {name}_memories = {{\n{members}}};", "", "#endif", ""]
-    return c.comment(head) + "\n".join(lines)
-
-
-def placed_symbol(memory: str) -> str:
-    """Return the name of the symbol that place_<memory>.ld defines; code that needs this linker script refers to it."""
-    return f"tw_pass_place_{memory}_ld_to_the_linker"
-
-
-def placed_section(memory: str) -> str:
-    """Return the beginning of the linker section of a model's array if TW_PLACE_<memory> is defined; ".<model>" follows it."""
-    return f".tw_{memory}"

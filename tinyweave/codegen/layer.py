@@ -12,7 +12,7 @@ import numpy as np
 from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant, packed
 from ..kernels.table import BY_NAME, Variant
-from ..planning import Plan, copy_name, scratch_name
+from ..planning import Plan, scratch_name
 from ..planning.fuse.rematerialise import is_rematerialised
 from . import c
 
@@ -40,6 +40,7 @@ class Constants:
     # C name -> the ops whose kernels read the array; "" stands for functions besides `invoke`
     readers: dict[str, dict[str, None]] = field(default_factory=dict)
     in_file: bool = False  # whether the arrays are in <m>.weights, where each name has an array of its own
+    copies: Mapping[str, str] = field(default_factory=dict)  # C name of an array copied to RAM -> C expression of its address
 
     def add(self, name: str, values: np.ndarray, ctype: str, layout: str = "", *, op: str = "") -> str:
         """Add an array that an op reads and return its C name: `name`, or the name of an equal array that was added before."""
@@ -54,8 +55,9 @@ class Constants:
         return name
 
     def address(self, name: str, ctype: str) -> str:
-        """Return the C expression of the address of an array, by its C name."""
-        return f"(const {ctype} *)(const void *)(weights + AT_{name.upper()})" if self.in_file else name
+        """Return the C expression of the address of an array, by its C name: in Flash, in a file of weights, or of its copy."""
+        place = self.copies.get(name, f"weights + AT_{name.upper()}" if self.in_file else "")
+        return f"(const {ctype} *)(const void *)({place})" if place else name
 
     @property
     def texts(self) -> list[str]:
@@ -135,11 +137,8 @@ class Layer:
         return self._array("weights", self.row.stream(self.graph, self.op), "uint32_t", self.row.layout)
 
     def _array(self, suffix: str, values: np.ndarray, ctype: str, layout: str = "") -> str:
-        """Add a constant array and return the C expression of its address: its name in Flash, or its copy in RAM."""
-        name = self.constants.add(f"{self.name}_{suffix}", values, ctype, layout, op=self.name)
-        if name in self.plan.copies:
-            return f"(const {ctype} *)(const void *)({self.at[copy_name(name)]})"
-        return self.constants.address(name, ctype)
+        """Add a constant array and return the C expression of its address."""
+        return self.constants.address(self.constants.add(f"{self.name}_{suffix}", values, ctype, layout, op=self.name), ctype)
 
     def address(self, tensor: Tensor) -> str:
         """Return the C expression of a tensor's address. The array of a constant is added to `constants`."""

@@ -16,17 +16,18 @@ from .. import __version__
 from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
-from ..planning import Constant, Plan, copy_name, to_json
+from ..planning import Constant, Plan, copy_name, fetches, to_json
 from ..planning.explain import why_portable
 from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
 from ..support.c_names import identifier
 from . import c, weights_file
 from .emitters import EMITTERS
-from .header import Origin, banner, end_words, has_memory_header, header, memory_header, type_text
+from .header import ENDS, Origin, banner, end_words, header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
+from .memory_header import has_memory_header, memory_header
 from .names import check_memories, with_prefix
-from .stage import map_names, ranges, ring_note, stage_lines, stage_note
+from .stage import callback, map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64  # characters of a tensor's name in comments
 Codes = Mapping[int, Code | None]  # index of an op -> its C; None for an op without code
@@ -62,7 +63,8 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
-    at, constants, data = _addresses(plan), _no_constants(plan), dict[str, bytes]()
+    at, data = _addresses(plan), dict[str, bytes]()
+    constants = _no_constants(plan, at)
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant], _others(plan))
     body = _body(plan, name, origin, codes, at=at, constants=constants, reset=reset)
@@ -77,7 +79,7 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
         files[f"{name}_weights.h"] = _weights(name, origin, constants)
     _check_copies(plan, constants)
     if has_memory_header(plan):
-        files[f"{name}_memory.h"] = memory_header(plan, name, origin)
+        files[f"{name}_memory.h"] = memory_header(plan, name, origin.file)
     both = with_prefix(files | {path.name: path.read_text() for path in kernels}, files, kernel_prefix)
     if len(both) < len(files) + len(kernels):
         raise CompileError(f"a file of '{name}' has the name of a kernel's file", "give another --kernel-prefix")
@@ -85,34 +87,37 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
 
 
 def constant_bytes(plan: Plan) -> int:
-    """Return the total bytes of the arrays that `emit` would write to <m>_weights.h."""
-    return _constants(plan).bytes
+    """Return the total bytes of the arrays in Flash; 0 if a callback reads them."""
+    return 0 if plan.fetches else _constants(plan).bytes
 
 
 def constants_of(plan: Plan) -> list[Constant]:
-    """Return the arrays that only kernels read, which a plan may copy to RAM."""
-    return _read_by_kernels(_constants(plan))
+    """Return the arrays that a plan may copy to RAM: those of a file of weights, or those that only kernels read."""
+    return _copyable(_constants(plan))
 
 
-def _read_by_kernels(constants: Constants) -> list[Constant]:
+def _copyable(constants: Constants) -> list[Constant]:
     return [
         Constant(name, values.nbytes, max(4, values.itemsize), tuple(constants.readers[name]))
         for name, values, _ in constants.arrays.values()
-        if "" not in constants.readers[name]
+        if constants.in_file or "" not in constants.readers[name]
     ]
 
 
-def _no_constants(plan: Plan) -> Constants:
-    """Return the arrays of constants before those of layers; a file of weights begins with the words of inputs and outputs."""
-    constants = Constants(in_file=plan.weights_file)
+def _no_constants(plan: Plan, at: Mapping[str, str]) -> Constants:
+    """Return the arrays of constants before those of layers; a file of weights begins with the words of inputs and outputs.
+
+    `at` is name of a buffer -> C expression of its address.
+    """
+    constants = Constants(in_file=plan.weights_file, copies={array: at[copy_name(array)] for array in plan.copies})
     if plan.weights_file:
-        constants.add("ends", end_words(plan), "uint32_t")
+        constants.add(ENDS, end_words(plan), "uint32_t")
     return constants
 
 
 def _constants(plan: Plan) -> Constants:
     """Return the arrays that `emit` would write to <m>_weights.h."""
-    at, constants = _addresses(plan), _no_constants(plan)
+    constants = _no_constants(plan, at := _addresses(plan))
     _codes(plan, at, constants)
     _reset_lines(plan, at, constants)
     for which in ("input", "output"):
@@ -121,11 +126,17 @@ def _constants(plan: Plan) -> Constants:
 
 
 def _check_copies(plan: Plan, constants: Constants) -> None:
-    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' `constants`."""
-    known = {each.name: each for each in _read_by_kernels(constants)}
+    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' `constants`.
+
+    If a callback reads the constants, all of them have copies.
+    """
+    known = {each.name: each for each in _copyable(constants)}
+    if plan.fetches and [*known] != [*plan.copies]:  # in the order of the file
+        raise CompileError("the plan is damaged: the constants that a callback reads differ from its kernels'", "plan again")
     for name, readers in plan.copies.items():
         buffer, array = plan.buffer(copy_name(name)), known.get(name)
-        if array is None or (buffer.bytes, readers) != (array.bytes, array.ops) or buffer.align % array.align:
+        right_align = array and (buffer.align == array.align if plan.fetches else buffer.align % array.align == 0)
+        if not array or not right_align or (buffer.bytes, readers) != (array.bytes, array.ops):
             raise CompileError(
                 f"the plan is damaged: it copies constants '{name}', which differ from its kernels'", "plan again"
             )
@@ -168,6 +179,13 @@ def _labels(plan: Plan) -> dict[str, str]:
     return labels
 
 
+def _copied(plan: Plan, array: str) -> str:
+    """Return who makes the copy of an array, for comments."""
+    if not plan.fetches:
+        return "copied by init"
+    return "read by init" if plan.copies[array] == ("",) else "read before the step"
+
+
 TILES = "  (tiles)"
 
 
@@ -189,7 +207,7 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
             shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
-    shown |= {copy_name(array): f"{array}  (copied by init)" for array in plan.copies}
+    shown |= {copy_name(array): f"{array}  ({_copied(plan, array)})" for array in plan.copies}
     roles: dict[str, Collection[str]] = {"input": graph.inputs, "output": graph.outputs, "streamed": plan.streamed_outputs}
     roles["kept between calls"] = initial_state(graph)
     for name, place in plan.places.items():
@@ -216,11 +234,8 @@ def _offsets(plan: Plan, in_file: Mapping[str, int]) -> list[str]:
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
-    copies = set(map(copy_name, plan.copies))
-    rows += [
-        (f"AT_{name.upper().replace('.', '_')}", plan.offsets[name], "copied by init" if name in copies else "scratch")
-        for name in scratch
-    ]
+    copies = {copy_name(array): _copied(plan, array) for array in plan.copies}
+    rows += [(f"AT_{name.upper().replace('.', '_')}", plan.offsets[name], copies.get(name, "scratch")) for name in scratch]
     rows += [(f"AT_{name.upper()}", offset, "in the file of weights") for name, offset in in_file.items() if name]
     width, digits = (max((len(str(row[i])) for row in rows), default=0) for i in (0, 1))
     return [f"{label:<{width}} = {offset:>{digits}}, {c.comment([_short(name)])}" for label, offset, name in rows]
@@ -258,7 +273,7 @@ def _body(
     used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
     headers = {variant.header for variant in used if variant.header} | {f"{name[:-2]}.h" for name in _others(plan)}
     includes = ["tw.h", *sorted(headers - {"tw.h"})] if headers else []
-    string = "#include <string.h>\n" if reset or plan.copies else ""
+    string = "#include <string.h>\n" if reset or (plan.copies and not plan.fetches) else ""
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
     parts = [
         c.comment([*banner(f"{name}.c", origin), "", *picture]),
@@ -272,7 +287,12 @@ def _body(
         + "};\n",
     ]
     parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params and not code.in_ram)]
-    parts += [_setup(plan, name, reset, at), *access, _invoke(plan, name, codes, at, origin.core)]
+    fetching = _fetching(plan, at)
+    parts += [
+        _setup(plan, name, reset, at, fetching),
+        *access,
+        _invoke(plan, name, codes, at, fetching=fetching, core=origin.core),
+    ]
     return "\n".join(parts)
 
 
@@ -306,11 +326,8 @@ void TW_TRACE(int32_t step, int32_t layer);
 
 def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> list[str]:
     """Return the statements that set all state to its initial value; [] if there is no state."""
-    state = initial_state(plan.graph)
-    used = {plan.memory(name) for name in state}
-    lines = [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in used]
-    labels = _labels(plan)
-    for name, value in state.items():
+    labels, lines = _labels(plan), list[str]()
+    for name, value in initial_state(plan.graph).items():
         raw = value.tobytes()
         lines += ["", *c.comment_lines(f"{labels[name]}: '{name}', {type_text(plan.graph.tensors[name])}")]
         label = f"{labels[name]}_initial"
@@ -328,13 +345,14 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
             continue
         lines.append(f"for (int32_t i = 0; i < {count}; ++i) {{")
         lines += [f"    memcpy({at[name]} + {part.nbytes} * i, {table}, {part.nbytes});", "}"]
-    return [*_address_of_weights(lines), *lines]
+    return [*_bases(plan, lines), *lines]
 
 
-def _address_of_weights(lines: Iterable[str]) -> list[str]:
-    """Return the definition of the address of the file of weights, or [] if the statements of a function do not read it."""
-    reads = any("weights + AT_" in line for line in lines)
-    return ["const uint8_t *const weights = (const uint8_t *)memory->weights.data;"] * reads
+def _bases(plan: Plan, lines: Iterable[str]) -> list[str]:
+    """Return the definitions of the addresses of the file of weights and of memories that the statements of a function use."""
+    used = set(re.findall(r"(\w+) \+ AT_", "\n".join(lines)))
+    file = ["const uint8_t *const weights = (const uint8_t *)memory->weights.data;"] * ("weights" in used)
+    return file + [f"uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in plan.arena if memory in used]
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
@@ -348,27 +366,39 @@ def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
     return value.take([0], axis), value.shape[axis]
 
 
-def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str]) -> str:
+def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str], fetching: Fetching) -> str:
     """Return the C functions init, which checks the memories, copies constants and resets the state, and reset.
 
-    `reset` are the statements that reset the state; empty if the model has none.
+    Args:
+        plan: The plan.
+        name: The model's name.
+        reset: The statements that reset the state; empty if the model has none.
+        at: Name of an activation, a scratch buffer or a copy -> C expression of its address.
+        fetching: Step -> lines of `_fetching`.
+
     """
     prefix = name.upper()
     body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
     statements = "\n".join(body)
     aligns = dict.fromkeys(plan.arena, f"{prefix}_ALIGN")
-    aligns |= {"weights": f"{prefix}_WEIGHTS_ALIGN"} if plan.weights_file else {}
-    wrong = (f"memory->{m}.data == NULL || (uintptr_t)memory->{m}.data % {align} != 0" for m, align in aligns.items())
+    aligns |= {"weights": f"{prefix}_WEIGHTS_ALIGN"} if plan.weights_file and not plan.fetches else {}
+    wrong = [f"memory->{m}.data == NULL || (uintptr_t)memory->{m}.data % {align} != 0" for m, align in aligns.items()]
+    wrong += ["memory->weights.read == NULL"] * plan.fetches
     small = (f"memory->{m}.bytes < {prefix}_{m.upper()}_BYTES" for m in aligns if plan.arena.get(m, 1))
     checks = "".join(
         f"    if ({tests}) {{\n        return {error};\n    }}\n"
         for error, tests in ((-1, " ||\n        ".join(wrong)), (-2, " || ".join(small)))
         if tests
     )
-    homes = {plan.buffer(copy_name(array)).memory for array in plan.copies}
-    copies = [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in homes]
-    copies += [f"memcpy({at[copy_name(array)]}, {array}, sizeof {array});" for array in plan.copies]
-    checks += "".join(f"    {line}\n" for line in copies) + (CHECK_OF_WEIGHTS.format(P=prefix) if plan.weights_file else "")
+    copies = [f"memcpy({at[copy_name(array)]}, {array}, sizeof {array});" for array in plan.copies if not plan.fetches]
+    checks += "".join(f"    {line}\n" for line in [*_bases(plan, copies), *copies])
+    if plan.weights_file:
+        largest = max(plan.arena, key=lambda m: plan.arena[m])
+        piece = f"memory->{largest}.data, {min(plan.arena[largest], PIECE)}"  # init may overwrite the arena
+        file = f"_by_read(memory->weights.read, memory->weights.context, {piece}" if plan.fetches else "(memory->weights.data"
+        check, kept = CHECK_OF_WEIGHTS.format(P=prefix, file=file).splitlines(), fetching.get(-1, [])
+        lines = [*_bases(plan, kept), "{", *(f"    {line}" for line in check), "}", *kept] if plan.fetches else check
+        checks += "".join(f"    {line}\n" for line in lines)
     return f"""\
 int {name}_init(const {name}_memory *memory)
 {{
@@ -384,12 +414,24 @@ void {name}_reset(const {name}_memory *memory)
 
 
 CHECK_OF_WEIGHTS = f"""\
-    static const uint32_t plan[4] = {{{{{weights_file.PLAN_WORDS}}}}}; /* hash of this C, which the file must have */
-    const int error = tw_weights_check(memory->weights.data, {{P}}_WEIGHTS_BYTES, plan);
-    if (error != 0) {{{{
-        return error;
-    }}}}
+static const uint32_t plan[4] = {{{{{weights_file.PLAN_WORDS}}}}}; /* hash of this C, which the file must have */
+const int error = tw_weights_check{{file}}, {{P}}_WEIGHTS_BYTES, plan);
+if (error != 0) {{{{
+    return error;
+}}}}
 """
+PIECE = 4096  # most bytes of a file that a callback reads at once for the check
+Fetching = Mapping[int, list[str]]
+
+
+def _fetching(plan: Plan, at: Mapping[str, str]) -> Fetching:
+    """Return the lines of C that read the constants of each step by the callback, and those of init under -1."""
+    lines: dict[int, list[str]] = {}
+    for step, reads in fetches(plan).items():
+        for array, _, count in reads:
+            line = f"memory->weights.read(memory->weights.context, AT_{array.upper()}, {at[copy_name(array)]}, {count})"
+            lines[step] = [*lines.get(step, []), *c.block(callback(line), [])]
+    return lines
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
@@ -419,7 +461,7 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
             ctype = CTYPES[tensor.dtype]
             places[position] = constants.address(constants.add(f"{which}_{position}", stored(tensor), ctype), ctype)
     cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in places.items())
-    declared = "".join(f"    {line}\n" for line in _address_of_weights([cases]))
+    declared = "".join(f"    {line}\n" for line in _bases(plan, [cases]))
     unused = "" if declared or any(key in plan.places and key not in by_rows for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
@@ -432,13 +474,11 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 """
 
 
-def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], core: str) -> str:
+def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], *, fetching: Fetching, core: str) -> str:
     """Return the C function that runs the network once."""
-    blocks = [_stage(plan, step, codes, at, core) for step in range(len(plan.stages))]
-    used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
-    lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
-    lines += [f"    {line}" for line in _address_of_weights(line for block in blocks for line in block)]
-    lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in used]
+    blocks = [_stage(plan, step, codes, at, core=core, first=fetching.get(step, [])) for step in range(len(plan.stages))]
+    used = _bases(plan, (line for block in blocks for line in block))
+    lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{", *(f"    {line}" for line in used)]
     lines += [] if used else ["    (void)memory; /* every output is an input or a constant */"]
     lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
@@ -446,8 +486,8 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], core: st
     return "\n".join([*lines, "", "    return 0;", "}", ""])
 
 
-def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str) -> list[str]:
-    """Return the lines of one step of invoke: a comment with its layers, and the calls of their kernels.
+def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], *, core: str, first: list[str]) -> list[str]:
+    """Return the lines of one step of invoke: a comment with its layers, the lines `first`, and the calls of their kernels.
 
     If `core` has faster kernels than the portable one of a layer, the comment says why they cannot run it.
     """
@@ -461,8 +501,9 @@ def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str
     in_ram = [line for index in stage.ops if (code := codes[index]) for line in code.in_ram]
     if stage.tiles is None:
         code = codes[stage.ops[0]]
-        return [*c.comment_lines(f"{number} {notes[0]}"), *c.block(in_ram, code.call.rstrip().split("\n") if code else [])]
+        calls = c.block(in_ram, code.call.rstrip().split("\n") if code else [])
+        return [*c.comment_lines(f"{number} {notes[0]}"), *first, *calls]
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
     head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
     lines = stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)
-    return [*head, *c.block([] if plan.weights_file else in_ram, lines)]
+    return [*head, *first, *c.block([] if plan.weights_file else in_ram, lines)]

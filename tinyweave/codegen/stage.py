@@ -156,7 +156,7 @@ def _read_row(plan: Plan, label: str, name: str) -> list[str]:
     return [
         f"if (tw_is_due(&{timing}, tick, &{label})) {{",
         f"    void *const row = tw_pixel(&{label}, {row}, 0, {tensor.pixel_bytes});",
-        *(f"    {line}" for line in _callback(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
+        *(f"    {line}" for line in callback(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
         "}",
     ]
 
@@ -171,10 +171,10 @@ def _write_rows(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) 
     """
     name, begin, end = op.outputs[0], f"{op.name}_timing.begin", f"{op.name}_timing.end"
     count = f"{end} - {begin}" if timing.rows_per_iteration > 1 else "1"
-    return _callback(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
+    return callback(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
 
 
-def _callback(call: str) -> list[str]:
+def callback(call: str) -> list[str]:
     """Return the lines that call a callback and leave invoke with its error, if it returns one."""
     return [f"const int error = {call};", "if (error != 0) {", "    return error;", "}"]
 

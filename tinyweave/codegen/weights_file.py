@@ -13,21 +13,16 @@ import struct
 import zlib
 from collections.abc import Iterable
 
-from .header import HEAD_WORDS
+from ..planning import FILE_HEAD, file_offsets
 from .layer import Constants
 
-MAGIC, FORMAT, HEAD_BYTES = b"TWWF", 1, 4 * HEAD_WORDS
+MAGIC, FORMAT, HEAD_BYTES = b"TWWF", 1, FILE_HEAD
 PLAN_WORDS = "PLAN_WORDS"  # in C whose hash is not known yet
 
 
 def offsets(constants: Constants) -> dict[str, int]:
     """Return C name of each array -> its offset in the file; the key "" has the bytes of the file."""
-    found, end = dict[str, int](), HEAD_BYTES
-    for name, values, _ in constants.arrays.values():
-        align = max(4, values.itemsize)
-        found[name] = end = -(-end // align) * align
-        end += values.nbytes
-    return found | {"": -(-end // 4) * 4}
+    return file_offsets((name, values.nbytes, max(4, values.itemsize)) for name, values, _ in constants.arrays.values())
 
 
 def without_comments(text: str) -> str:

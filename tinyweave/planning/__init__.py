@@ -27,7 +27,20 @@ Candidate: a plan with its bytes and cycles, to be compared with others.
 from ..support.progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
-from .constants_in_ram import Constant, cycles_to_copy, with_copies, without_copies, worth_copying
+from .constants_in_ram import FILE_HEAD as FILE_HEAD
+from .constants_in_ram import (
+    Constant,
+    Fetch,
+    channels_at_once,
+    cycles_to_copy,
+    fetches,
+    file_offsets,
+    with_copies,
+    with_fetches,
+    without_copies,
+    worth_copying,
+)
+from .fuse.rematerialise import with_pieces
 from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, fused_layers, likely_code, trades_flash
 from .memories import distribute_over_maps
 from .plan import ONE_MEMORY, Buffer, Place, Plan, Stage, Tile, copy_name, scratch_name
@@ -44,6 +57,7 @@ __all__ = [
     "STRATEGIES",
     "Buffer",
     "Constant",
+    "Fetch",
     "Limits",
     "Objective",
     "OtherFlash",
@@ -57,11 +71,14 @@ __all__ = [
     "SpaceCache",
     "Stage",
     "Tile",
+    "channels_at_once",
     "check",
     "constant_bytes",
     "copy_name",
     "cycles_to_copy",
     "distribute_over_maps",
+    "fetches",
+    "file_offsets",
     "flash_bytes",
     "from_json",
     "front",
@@ -75,6 +92,8 @@ __all__ = [
     "to_json",
     "trades_flash",
     "with_copies",
+    "with_fetches",
+    "with_pieces",
     "without_copies",
     "worth_copying",
 ]

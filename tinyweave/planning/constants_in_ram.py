@@ -1,7 +1,8 @@
 """Constants in RAM: choose the arrays that `init` copies from Flash, and add their copies to the arena.
 
 In: a plan, its arrays of constants, the bytes of RAM that are free. Out: the plan with copies. The cycles that a copy saves are
-those of the model of Flash (`FlashReads`), which has no wait states for RAM.
+those of the model of Flash (`FlashReads`), which has no wait states for RAM. Constants that a callback reads are copies, too,
+which are alive in one step.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..ir import Graph
 from ..kernels.layer_cycles import COPIED_WORD, FlashReads
+from .fuse.rematerialise import reads_by_channel
+from .fuse.row_schedule import rules_of
 from .kernels.cycles import cycles_per_op
+from .place.place import place
 from .plan import Buffer, Plan, copy_name
 
 MOST_COLUMNS = 1 << 16  # of the knapsack's table; with more free RAM, sizes are rounded up to a larger unit
+AT_ONCE = 16  # channels; kernels compute 2, 4, 8 or 16 at a time
 MOST_ARRAYS = 5  # of an op, the largest, of which all subsets are tried
+
+
+FILE_HEAD = 64  # bytes of a file of weights before its arrays
 
 
 class Constant(NamedTuple):
@@ -28,7 +37,7 @@ class Constant(NamedTuple):
     name: str  # of the C array
     bytes: int
     align: int  # bytes of an element, at least those of a word
-    ops: tuple[str, ...]  # names of the ops whose kernels read it
+    ops: tuple[str, ...]  # names of the ops whose kernels read it; "" stands for functions besides `invoke`
 
 
 def with_copies(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan:
@@ -49,6 +58,104 @@ def with_copies(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan:
         lower_bound=plan.lower_bound + sum(each.bytes // align * align for each in constants),
         copies={each.name: each.ops for each in constants},
     )
+
+
+def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan:
+    """Return an unchecked plan in which a callback reads the constants of a file: those of a step into `memory` before it.
+
+    All buffers of the memory are placed again. The arrays of a step, in the order of the file, are one buffer for the
+    placement, so that one call reads them. Arrays that functions besides `invoke` read are kept in all steps.
+    """
+    step_of = {plan.graph.ops[index].name: step for step, stage in enumerate(plan.stages) for index in stage.ops}
+    groups: dict[int, list[Constant]] = {}
+    for each in constants:
+        groups.setdefault(-1 if "" in each.ops else step_of[each.ops[0]], []).append(each)
+    joined, inside = list[Buffer](), dict[str, list[tuple[Constant, int]]]()
+    for step, arrays in groups.items():
+        name, end, align = copy_name(arrays[0].name), 0, max(each.align for each in arrays)
+        inside[name] = []
+        for each in arrays:
+            inside[name].append((each, at := -(-end // each.align) * each.align))
+            end = at + each.bytes
+        span = (0, len(plan.stages)) if step < 0 else (step, step + 1)
+        joined.append(Buffer(name, end, *span, align, memory))
+    there = {b.name: b for b in plan.buffers if b.memory == memory}
+    placed = place(
+        [*there.values(), *joined], {pair: least for pair, least in rules_of(plan).items() if {*pair} <= there.keys()}
+    )
+    offsets, copies = {**plan.offsets, **placed.offsets}, list[Buffer]()
+    for block in joined:
+        for each, at in inside[block.name]:
+            offsets[copy_name(each.name)] = placed.offsets[block.name] + at
+            copies.append(replace(block, name=copy_name(each.name), bytes=each.bytes, align=each.align))
+    return replace(
+        plan,
+        buffers=(*plan.buffers, *copies),
+        offsets=offsets,
+        arena={**plan.arena, memory: placed.bytes},
+        lower_bound=placed.lower_bound if there.keys() == plan.offsets.keys() else 0,
+        copies={each.name: each.ops for each in constants},
+        weights_file=True,
+    )
+
+
+def channels_at_once(plan: Plan, graph: Graph, room: int) -> dict[str, int]:
+    """Return how many channels of which outputs of `graph` to compute at a time, if the constants of all exceed `room` bytes.
+
+    `plan` reads them before the step, which runs one op. Its other buffers stay; pieces of a map are joined by a copy.
+    """
+    found = dict[str, int]()
+    for step, stage in enumerate(plan.stages):
+        op = plan.graph.ops[stage.ops[0]]
+        over, out = plan.live(step) - room, plan.graph.tensors[op.outputs[0]]
+        known = graph.producer.get(out.name)
+        if over <= 0 or stage.schedule or known is None or not reads_by_channel(graph, graph.ops[known]):
+            continue
+        size, channels = plan.copied.get(stage.ops[0], 0), out.shape[-1]
+        most = (size - over - out.bytes) * channels // max(size, 1) // AT_ONCE
+        if most > 0:
+            found[out.name] = -(-channels // -(-channels // (most * AT_ONCE)) // AT_ONCE) * AT_ONCE
+    return {name: count for name, count in found.items() if count < graph.tensors[name].shape[-1]}
+
+
+class Fetch(NamedTuple):
+    """One call of the callback that reads a file of weights, to the copy of an array and of the arrays behind it."""
+
+    array: str  # C name of the first array
+    offset: int  # in the file
+    bytes: int
+
+
+def fetches(plan: Plan) -> dict[int, list[Fetch]]:
+    """Return the calls of the callback before each step that has constants, and under -1 those of `init`; {} without callback.
+
+    One call reads the arrays of a step that are as far apart in RAM as in the file.
+    """
+    if not plan.fetches:
+        return {}
+    found: dict[int, list[Fetch]] = {}
+    step_of = {plan.graph.ops[index].name: step for step, stage in enumerate(plan.stages) for index in stage.ops}
+    copies = {name: plan.buffer(copy_name(name)) for name in plan.copies}
+    places = file_offsets((name, copy.bytes, copy.align) for name, copy in copies.items())
+    for name, copy in copies.items():
+        offset, reads = places[name], found.setdefault(step_of.get(plan.copies[name][0], -1), [])
+        if reads:
+            last, before = reads[-1], copies[reads[-1].array]
+            apart = offset - last.offset  # fewer than 4 bytes between two arrays are padding, in which no buffer begins
+            if copy.memory == before.memory and plan.offsets[copy.name] - plan.offsets[before.name] == apart < last.bytes + 4:
+                reads[-1] = last._replace(bytes=apart + copy.bytes)
+                continue
+        reads.append(Fetch(name, offset, copy.bytes))
+    return found
+
+
+def file_offsets(arrays: Iterable[tuple[str, int, int]]) -> dict[str, int]:
+    """Return the offset in a file of weights of each array (name, bytes, alignment); the key "" has the bytes of the file."""
+    found, end = dict[str, int](), FILE_HEAD
+    for name, size, align in arrays:
+        found[name] = end = -(-end // align) * align
+        end += size
+    return found | {"": -(-end // 4) * 4}
 
 
 def without_copies(plan: Plan) -> Plan:

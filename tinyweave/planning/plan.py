@@ -134,9 +134,11 @@ class Plan:
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
-    # array of constants that `init` copies to RAM -> names of the ops whose kernels read it; the others are read from Flash
+    pieces: Mapping[str, int] = field(default_factory=dict)  # tensor -> channels that an op computes, with constants of its own
+    # array of constants with a copy in RAM -> names of the ops whose kernels read it; the others are read from Flash
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    weights_file: bool = False  # whether all constants are in a file beside the C, whose address `init` takes
+    # whether all constants are in a file beside the C, whose address `init` takes; with copies, a callback reads it
+    weights_file: bool = False
     objective: str = ""  # that the planner minimised; "" if unknown. Files of plans do not have it
 
     def __repr__(self) -> str:
@@ -156,12 +158,14 @@ class Plan:
     def kind(self, buffer: Buffer) -> str:
         """Return the kind of a buffer: state, ring (line buffer), output, input, scratch, tile or map.
 
-        Copies of constants count as state, because they are kept between calls.
+        Copies of constants count as state, because they are kept between calls; those that a callback reads count as scratch.
         """
         graph, ops = self.graph, [op.name for op in self.graph.ops]
         tensors = [name for name, place in self.places.items() if place.buffer == buffer.name]
-        if any(graph.tensors[name].role == "state" for name in tensors) or buffer.name in map(copy_name, self.copies):
+        if any(graph.tensors[name].role == "state" for name in tensors):
             return "state"
+        if buffer.name in map(copy_name, self.copies):
+            return "scratch" if self.fetches else "state"
         if buffer.name in graph.tensors and buffer.bytes < graph.tensors[buffer.name].bytes:
             return "ring"
         if set(tensors).intersection(graph.outputs):
@@ -189,6 +193,11 @@ class Plan:
     @cached_property
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in self.buffers}
+
+    @property
+    def fetches(self) -> bool:
+        """Return whether a callback reads the constants from a file: those of a step before it, all others in `init`."""
+        return self.weights_file and bool(self.copies)
 
     @property
     def keeps_state(self) -> bool:

@@ -76,10 +76,10 @@ class Request:
     """The input of the planner besides the network: a strategy, an objective, limits and a core.
 
     Objective `size` minimises RAM (arena plus estimated stack, within 2 %), `speed` cycles, `balanced` the product of arena and
-    cycles, and `flash` constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least
-    product of Flash and cycles, provided that the product of RAM, Flash and cycles falls by more than 5 %. If no plan is within
-    the limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command line and JSON call the
-    strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
+    cycles, and `flash` constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with
+    the least product of Flash and cycles, provided that the product of RAM, Flash and cycles falls by more than 5 %. If no plan
+    is within the limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command line and JSON
+    call the strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
     """
 
     strategy: str = "best"  # one of strategies.STRATEGIES, or patch:N:K
@@ -92,6 +92,7 @@ class Request:
     core: str = ""  # the core whose fast kernels the plan may use; "" for portable kernels only
     flash_to_balance: int | None = None  # bytes that `balanced` compares the Flash of a plan with; None for the Flash limit
     other_flash: tuple[OtherFlash, ...] = ()  # measured Flash besides the constants of kernels; empty to estimate it
-    # where constants are: flash; ram: all are copied; auto: copied where that saves the most cycles; file: in one beside the C
+    # where constants are: flash; ram: all are copied; auto: copied where that saves the most cycles; file: in one beside the C;
+    # fetch: in this file, which a callback reads before each layer
     weights: str = "flash"
     fast: bool = False  # a short search for thousands of networks: few orders, greedy placement, no fused stages

@@ -2,8 +2,8 @@
 
 In: a Plan, or the text of a file and its graph. Out: the text, or the Plan.
 
-Of the graph, the file holds only the fingerprint, `channels_once`, and, if tensors are relocated, the order of ops and
-relocations. A file is untrusted: this module checks its types and ranges, and `check` checks its claims.
+Of the graph, the file holds only the fingerprint, `pieces`, `channels_once`, and, if tensors are relocated, the order of ops
+and relocations. A file is untrusted: this module checks its types and ranges, and `check` checks its claims.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 from ..ir import CompileError, Graph, fingerprint
 from .check import UnsoundPlanError, check
-from .fuse.rematerialise import with_channels_once
+from .fuse.rematerialise import with_channels_once, with_pieces
 from .place.relocation_ops import is_move, with_moves
 from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile, copy_name, scratch_name, tiles_name
 
-VERSION = 9
+VERSION = 10
 MAX_ARENA = 1 << 26  # bytes of a memory; the check tracks each of them
 MAX_TICKS = 1 << 20  # of a stage; the check runs each of them
 Value = TypeVar("Value")
@@ -30,7 +30,8 @@ def to_json(plan: Plan) -> str:
     """Return the plan as JSON text, from which `from_json` restores it with the same graph."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
     record |= {"streamed_inputs": list(plan.streamed_inputs), "streamed_outputs": list(plan.streamed_outputs)}
-    record |= {"channels_once": dict(plan.channels_once), "copies": dict(plan.copies), "weights_file": plan.weights_file}
+    record |= {name: dict(getattr(plan, name)) for name in ("channels_once", "pieces", "copies")}
+    record["weights_file"] = plan.weights_file
     record["stages"] = [_stage_record(stage) for stage in plan.stages]
     record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
@@ -67,8 +68,8 @@ def from_json(text: str, graph: Graph, *, retrained: bool = False) -> Plan:
 
 
 def _plan(record: Mapping[str, Any], graph: Graph, *, retrained: bool) -> Plan:
-    channels_once = _mapping(_count)(record["channels_once"])
-    graph = with_channels_once(graph, channels_once)
+    channels_once, pieces = (_mapping(_count)(record[name]) for name in ("channels_once", "pieces"))
+    graph = with_channels_once(with_pieces(graph, pieces), channels_once)
     number = {op.name: index for index, op in enumerate(graph.ops)}
     steps = [_word(step["move"]) if isinstance(step, dict) else number.get(_word(step), -1) for step in record["moves"]]
     if -1 in steps:
@@ -92,6 +93,7 @@ def _plan(record: Mapping[str, Any], graph: Graph, *, retrained: bool) -> Plan:
         streamed_inputs=tuple(map(_word, record["streamed_inputs"])),
         streamed_outputs=tuple(map(_word, record["streamed_outputs"])),
         channels_once=channels_once,
+        pieces=pieces,
         copies=_mapping(lambda ops: tuple(map(_word, ops)))(record["copies"]),
         weights_file=_flag(record["weights_file"]),
     )

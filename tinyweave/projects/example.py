@@ -6,8 +6,9 @@ The example prints through a callback, so that it needs no C library but memcpy 
 from __future__ import annotations
 
 from ..codegen.c import comment
-from ..codegen.header import converts, has_memory_header, placed_section
+from ..codegen.header import converts
 from ..codegen.layer import traced
+from ..codegen.memory_header import has_memory_header, placed_section
 from ..ir import Tensor
 from .package import Files, Package, PackagedModel, filled, memory_name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..codegen.header import has_memory_header, placed_section, placed_symbol
+from ..codegen.memory_header import has_memory_header, placed_section, placed_symbol
 from ..devices import AddressRange, Device, find
 from ..ir import CompileError
 from .package import Files, Package, filled

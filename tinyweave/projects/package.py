@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen import Source
-from ..codegen.header import has_memory_header
+from ..codegen.memory_header import has_memory_header
 from ..devices import AddressRange, Device
 from ..ir import CompileError
 from ..planning import Plan

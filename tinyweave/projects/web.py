@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen.buffers import buffer_records
-from ..codegen.header import has_memory_header, has_scale
+from ..codegen.header import has_scale
+from ..codegen.memory_header import has_memory_header
 from ..ir import CompileError, Tensor
 from ..simulate.run import FOLDER
 from ..support import toolchain

@@ -86,7 +86,14 @@ def copied_bytes(record: Record) -> int:
 
 
 def copies_lines(record: Record) -> list[str]:
-    """Return a sentence on the constants that init copies to RAM: bytes, time of init, and times of an inference; or []."""
+    """Return a sentence on the constants that init copies to RAM: bytes, time of init, and times of an inference; or [].
+
+    For constants that a callback reads, return the bytes and reads per inference, counted if the record has a run.
+    """
+    if planned := record["plan"].get("file_reads"):
+        reads = record.get("file_reads") or planned
+        how = "counted" if record.get("file_reads") else "as planned"
+        return [f"constants from the file of weights: {reads['bytes']:,} B in {reads['reads']:,} reads per inference, {how}"]
     if not (count := copied_bytes(record)):
         return []
     copies, after = record["plan"]["copies"], record["plan"]["latency_ms_at_least"]

@@ -19,7 +19,7 @@ from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
-from ..planning import Limits, Plan, cycles_to_copy, without_copies
+from ..planning import Limits, Plan, cycles_to_copy, fetches, without_copies
 from ..simulate.instruction_timing import Cycles, milliseconds
 from .in_time import stream_record
 from .schema import VERSION
@@ -72,6 +72,7 @@ def record(
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
         "flash_waits": profile.waits if profile else None,
         "flash_reads": _reading(profile.reading) if profile else None,
+        "file_reads": _file_reads([count for _, count in profile.reads]) if profile else None,
         "latency_ms": _latency_ms(profile, device),
         "energy_mj": _energy_mj(profile, device),
         **_of(profile, "core", "compiler"),
@@ -102,7 +103,10 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
         "channels_once": dict(plan.channels_once) if plan else None,
         **foreseen(plan, device),
         "flash_reads": _reading(api.estimate_reading(plan, device)) if plan else None,
-        "copies": _copies(plan, device) if plan and plan.copies else None,
+        "file_reads": _file_reads([each.bytes for step, reads in fetches(plan).items() if step >= 0 for each in reads])
+        if plan
+        else None,
+        "copies": _copies(plan, device) if plan and plan.copies and not plan.fetches else None,
         "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
     }
 
@@ -118,6 +122,11 @@ def _copies(plan: Plan, device: Device | None) -> Record:
         "cycles_in_flash": in_flash["cycles_at_least"],
         "latency_ms_in_flash": in_flash["latency_ms_at_least"],
     }
+
+
+def _file_reads(sizes: Sequence[int]) -> Record | None:
+    """Return the bytes and the number of reads of a file of weights, by the bytes of each read; None without reads."""
+    return {"bytes": sum(sizes), "reads": len(sizes)} if sizes else None
 
 
 def _reading(reading: results.FlashTraffic | None) -> Record | None:

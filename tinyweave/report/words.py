@@ -161,6 +161,7 @@ def _held(record: Record) -> str:
     in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
     held = [f"{copied:,} B of constants"] if (copied := copied_bytes(record)) else []
+    held += ["constants of the current step"] * bool(record.get("plan", {}).get("file_reads"))
     held += [] if ram["streamed_inputs"] else ["inputs"]
     held += ["outputs" if len(in_arena) == len(outputs) else "other outputs"] if in_arena else []
     gone = ["inputs come by rows"] if ram["streamed_inputs"] else []

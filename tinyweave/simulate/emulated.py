@@ -32,6 +32,7 @@ from .run import (
     Exchange,
     Fault,
     Inference,
+    Part,
     Region,
     Round,
     StepPart,
@@ -54,6 +55,7 @@ ADDRESSES = {
     "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
 }
 STACK_BYTES = 1 << 16
+NOTHING_SPOILED: Mapping[int, Sequence[Part]] = {}
 HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # what emitted C needs of a C library, and trace.h
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
@@ -229,6 +231,8 @@ def invoke(
     layers: Mapping[str, int] | None = None,
     copied: Collection[str] = (),
     weights: bytes = b"",
+    by_read: bool = False,
+    spoiled: Mapping[int, Sequence[Part]] = NOTHING_SPOILED,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -246,6 +250,8 @@ def invoke(
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
         copied: Arrays that init copies to RAM. All their bytes in Flash change after init: only the copies stay right.
         weights: The model's file of weights, which is placed behind the program in Flash; empty if it has none.
+        by_read: Whether the model reads `weights` by a callback; the file is then in no memory.
+        spoiled: Offset in the file -> (memory, offset, bytes) of constants to overwrite before the callback reads there.
         limit_instructions: Maximum instructions of one call.
     """
     if reason := missing(firmware.core):
@@ -256,15 +262,23 @@ def invoke(
     if any(region.size > memory_step // 2 for region in regions):
         raise CompileError(f"a memory is larger than the {memory_step // 2} bytes that are emulated", "plan for a real board")
     stack = noise(STACK_BYTES, fill, len(regions))
-    flash = linked.flash[1] + bytes(-len(linked.flash[1]) % ALIGN if weights else 0)
+    in_flash = b"" if by_read else weights
+    flash = linked.flash[1] + bytes(-len(linked.flash[1]) % ALIGN if in_flash else 0)
+
+    def address_of(memory: str, offset: int, count: int) -> int:
+        index, at, _ = arena_part(regions, memory, offset, count)
+        return memory_start + index * memory_step + regions[index].base + at
+
     request = {
         "isa": core.isa,
         "cpu": core.cpu,
         # the complementary run makes the same accesses and is ten times as fast without the check
         "aligned": core.aligned and fill % 2 == 0,
         "hook": str(toolchain.library_file(toolchain.host(), FOLDER / "hook.c")),
-        "flash": (linked.flash[0], flash + weights),
-        "weights": [(linked.flash[0] + len(flash), len(weights))] * bool(weights),
+        "flash": (linked.flash[0], flash + in_flash),
+        "weights": [(linked.flash[0] + len(flash), len(in_flash))] * bool(in_flash),
+        "file": weights if by_read else None,
+        "spoiled": {at: [(address_of(*part), part[2]) for part in parts] for at, parts in spoiled.items()},
         "ram": linked.ram,
         "code": linked.code,
         "stack": (stack_start, stack),
@@ -315,6 +329,7 @@ def invoke(
         images=answer["images"],
         dumps=in_order(dump, answer["dumps"]),
         earlier=answer["outputs"][:-1],
+        reads=[tuple(read) for read in answer["reads"]],
         instructions=answer["instructions"],
         init_instructions=answer["init_instructions"],
         per_step=[steps.get(step, 0) for step in range(max(steps, default=-1) + 1)],

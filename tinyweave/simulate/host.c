@@ -4,9 +4,10 @@
  * between inaccessible pages. Its initial contents come with the request, its final contents go into the answer. All numbers
  * are int64_t.
  *
- * Request: the memories {name[64], size, base, bytes, image}; for the inputs their bytes, then the bytes of a row of each, 0 if
- * it is not streamed, then 1 for each that write_input takes as floats; the same for the outputs; the rounds {1, data of all inputs: an inference; or 0: a reset}, the last of
- * which is an inference; whether to report the steps of the last one.
+ * Request: the number of memories; whether a callback reads the last one, a file of weights; the memories {name[64], size,
+ * base, bytes, image}; for the inputs their bytes, then the bytes of a row of each, 0 if it is not streamed, then 1 for each that
+ * write_input takes as floats; the same for the outputs; the rounds {1, data of all inputs: an inference; or 0: a reset}, the
+ * last of which is an inference; whether to report the steps of the last one.
  * Answer: for each reported step 'S' step, after which the client sends 'R' memory offset bytes, to read data, or 'C', to
  * continue. Then 'D' status, the outputs of all inferences, the final images.
  */
@@ -188,6 +189,17 @@ void TW_TRACE(int32_t step, int32_t layer)
 }
 #endif
 
+/* Copy bytes of the file of weights, which is the memory `context`, as its model requests; fail beyond the end. */
+static int read_weights(void *context, uint32_t offset, void *destination, uint32_t bytes)
+{
+    const memory *file = context;
+    if (offset > file->bytes || bytes > file->bytes - offset) {
+        return 9;
+    }
+    memcpy(destination, arena(file) + offset, bytes);
+    return 0;
+}
+
 static int64_t *take_numbers(int64_t count)
 {
     int64_t *numbers = allocate(count * (int64_t)sizeof *numbers);
@@ -321,6 +333,7 @@ static void serve(void)
     int64_t status;
 
     memory_count = take_number();
+    const int64_t by_read = take_number();
     if (memory_count * (int64_t)sizeof(block) != host_model.memory_bytes) {
         stop("the model has another number of memories than the caller declared");
     }
@@ -330,6 +343,11 @@ static void serve(void)
         map(&memories[i]);
         blocks[i].data = arena(&memories[i]);
         blocks[i].bytes = (size_t)memories[i].bytes;
+    }
+    if (by_read) { /* the model's struct has the callback and its context in place of data and bytes */
+        const struct { int (*read)(void *, uint32_t, void *, uint32_t); void *context; } reader = {
+            read_weights, &memories[memory_count - 1]};
+        memcpy(&blocks[memory_count - 1], &reader, sizeof reader);
     }
     ends of;
     of.inputs = take_tensors();

@@ -85,6 +85,7 @@ def invoke(
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     weights: bytes = b"",
+    by_read: bool = False,
     exchange: Exchange = WHOLE,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -96,7 +97,7 @@ def invoke(
     Arguments are as for `emulated.invoke`.
     """
     regions, images = filled(memories, mmap.PAGESIZE, fill, weights)
-    request = [_numbers(len(regions))]
+    request = [_numbers(len(regions), by_read)]
     for region, image in zip(regions, images, strict=True):
         request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
     ends = (
@@ -129,8 +130,7 @@ def invoke(
         outputs = [[child.receive(count) for count in output_bytes] for _ in done]
         finals = [child.receive(region.size) for region in regions]
     check_end(program.model, status, regions, images, finals)
-    own = slice(len(memories))
-    return Inference(outputs[-1], fill, regions[own], finals[own], in_order(dump, dumps), outputs[:-1])
+    return Inference(outputs[-1], fill, regions[: len(memories)], finals[: len(memories)], in_order(dump, dumps), outputs[:-1])
 
 
 def _numbers(*numbers: int) -> bytes:

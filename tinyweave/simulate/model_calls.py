@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+READ_ERROR = 9  # result of the callback that reads a file of weights, beyond its end
 PIECE = 1000  # most floats per call of write_input or read_output: several calls test `first` and `count`
 
 
@@ -30,6 +31,7 @@ class Rows:
         """Start an inference: store the bytes of all its inputs. `request` says which inputs and outputs are streamed."""
         self.request, self.inputs = request, inputs
         self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
+        self.reads: list[tuple[int, int]] = []  # (offset, bytes) of the file of weights
 
     def bring(self, index: int, first: int, count: int) -> bytes:
         """Return the rows that read_rows requested of streamed input `index`; raise Stopped if it has no such rows."""
@@ -55,6 +57,21 @@ class Rows:
             machine.write(address, self.bring(index, first, count))
         else:
             self.take(index, first, count, partial(machine.read, address))
+
+    def read_weights(self, machine: Machine, wanted: Sequence[int]) -> int:
+        """Perform the callback that reads the file of weights; return its result. `wanted`: offset, destination, bytes.
+
+        Before, the constants of earlier steps in `spoiled` (offset in the file -> addresses and bytes) are overwritten.
+        """
+        offset, address, count = wanted
+        data = self.request["file"][offset : offset + count]
+        if len(data) < count:
+            return READ_ERROR
+        for at, spoiled in self.request["spoiled"].get(offset, ()):
+            machine.write(at, b"\xa5" * spoiled)
+        machine.write(address, data)
+        self.reads.append((offset, count))
+        return 0
 
 
 class Machine(Protocol):
@@ -88,9 +105,10 @@ class Machine(Protocol):
         """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""
 
 
-def blocks(request: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Return (address, bytes) of each memory of the model's struct, and of its file of weights."""
-    return [(start + base, count) for start, base, count, _ in request["memories"]] + list(request["weights"])
+def blocks(request: Mapping[str, Any], read_weights: int) -> list[tuple[int, int]]:
+    """Return (address, bytes) of each memory of the model's struct, and of its file of weights or of `read_weights`."""
+    file = list(request["weights"]) if request["file"] is None else [(read_weights, 0)]
+    return [(start + base, count) for start, base, count, _ in request["memories"]] + file
 
 
 def convert(machine: Machine, request: Mapping[str, Any], call: Callable[..., int], index: int, floats: bytes) -> bytes:
@@ -115,8 +133,9 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
     After init, the bytes of `copied` replace constants in Flash that init has copied to RAM, where the model must read them.
 
     Its keys are `status` (error code of init or invoke, after which invoke is not called again; else 0), `outputs`
-    ([inference][output], bytes), `instructions`, `init_instructions`, `step`, `dumps`, and those of `machine.report` and
-    `machine.remains`. If the program does something forbidden, `stopped` says what and where, and later keys are missing.
+    ([inference][output], bytes), `reads` (as Rows.reads of the last one), `instructions`, `init_instructions`, `step`, `dumps`,
+    and those of `machine.report` and `machine.remains`. If the program does something forbidden, `stopped` says what and where,
+    and later keys are missing.
     """
     answer: dict[str, Any] = {"status": 0, "outputs": []}
     function = "init"
@@ -145,6 +164,7 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
             machine.begin(rows := Rows(request, inputs))
             if not answer["status"]:
                 answer |= {"status": call("invoke", machine.io), "instructions": machine.instructions, **machine.report()}
+                answer["reads"] = rows.reads
             outputs = []
             for index, count in enumerate(request["outputs"]):
                 at = call("output", index)

@@ -25,6 +25,8 @@ WEIGHTS = "weights"  # name of the region of a file of weights; no memory has it
 # (step, memory, offset, bytes): a request to read `bytes` bytes of a memory's arena after a step of the plan
 Dump = tuple[int, str, int, int]
 
+Part = tuple[str, int, int]  # (memory, offset, bytes) of an arena
+
 # the inputs of an inference, or None for a reset
 Round = Sequence[bytes] | None
 
@@ -76,7 +78,7 @@ class BasicBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """The result of one inference. The fields from `instructions` on are measured on emulators only.
+    """The result of one inference. The fields from `reads` on are measured on emulators only.
 
     A part of invoke is a step of the plan or a layer that is counted separately (StepPart). `per_step` has instructions before
     the first step in the first, those after the last in the last. QEMU counts no cache misses and no layers; without plugins
@@ -89,6 +91,7 @@ class Inference:
     images: list[bytes]  # contents of each region after the run
     dumps: list[bytes] = field(default_factory=list)  # the bytes of each requested Dump
     earlier: list[list[bytes]] = field(default_factory=list)  # outputs of the inferences before this one on the same memory
+    reads: list[tuple[int, int]] = field(default_factory=list)  # (offset, bytes) that invoke read of its file by the callback
     instructions: int | None = None  # executed by invoke
     init_instructions: int | None = None  # executed by init
     per_step: list[int] = field(default_factory=list)  # instructions of invoke per step of the plan, in a traced build

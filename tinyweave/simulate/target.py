@@ -13,10 +13,10 @@ from ..ir import Graph, Op
 from ..kernels.table import foreign
 from ..ops import SPECS
 from ..ops.quantization import add_floats
-from ..planning import Plan
+from ..planning import Plan, copy_name, fetches
 from ..planning.fuse.row_access import row_bytes
 from . import emulated, host
-from .run import Dump, Exchange, Inference, Round
+from .run import Dump, Exchange, Inference, Part, Round
 
 HOST = "host"
 Caches = Mapping[str, tuple[int, int, int]]  # `code`, `data` or `unified` -> (bytes, bytes of a line, ways)
@@ -44,7 +44,8 @@ class Build:
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of `weights`, `tables`, `code` and `static` data of a build for a core (`Firmware.sizes`)."""
         assert isinstance(self.program, emulated.Firmware)
-        return {**self.program.sizes, "weights": self.program.sizes["weights"] + len(self.weights)}
+        in_flash = b"" if self.plan.fetches else self.weights
+        return {**self.program.sizes, "weights": self.program.sizes["weights"] + len(in_flash)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,7 @@ def invoke(
     rounds = [None if arrays is None else _converted(outside, inputs, arrays) for arrays in earlier]
     options: dict[str, Any] = {
         "weights": built.weights,
+        "by_read": plan.fetches,
         "fill": fill,
         "earlier": rounds,
         "dump": dump,
@@ -114,9 +116,30 @@ def invoke(
     if isinstance(program, host.Program):
         ran = host.invoke(program, plan.arena, given, sizes, **options)
     else:
-        ran = emulated.invoke(program, plan.arena, given, sizes, copied=plan.copies, **options)
+        ran = emulated.invoke(program, plan.arena, given, sizes, copied=plan.copies, spoiled=spoiled(plan), **options)
     last, *others = (_converted(outside, outputs, each) for each in (ran.outputs, *ran.earlier))
     return replace(ran, outputs=last, earlier=others)
+
+
+def spoiled(plan: Plan) -> dict[int, list[Part]]:
+    """Return the constants to overwrite before a callback reads those of the next step, as for `emulated.invoke`.
+
+    They are those of the step for which the callback was called before, without the bytes of buffers that are alive since.
+    """
+    by_step, copies, found = fetches(plan), set(map(copy_name, plan.copies)), dict[int, list[Part]]()
+    steps = sorted(by_step.keys() - {-1})
+    for before, step in zip(steps[-1:] + steps[:-1], steps, strict=True):
+        alive, parts = plan.alive(step), list[Part]()
+        for buffer in plan.alive(before):
+            if buffer.name in copies and buffer not in alive:
+                at, end = plan.offsets[buffer.name], plan.offsets[buffer.name] + buffer.bytes
+                for other in (other for other in alive if other.memory == buffer.memory):  # sorted by offset
+                    begin = plan.offsets[other.name]
+                    parts += [(buffer.memory, at, min(begin, end) - at)] if at < min(begin, end) else []
+                    at = max(at, begin + other.bytes)
+                parts += [(buffer.memory, at, end - at)] if at < end else []
+        found[by_step[step][0].offset] = parts
+    return found
 
 
 def output_bytes(graph: Graph) -> list[int]:

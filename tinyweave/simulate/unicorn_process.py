@@ -37,11 +37,11 @@ describe, named = beside("disassembly.py", "describe", "named")
 Rows, Stopped, blocks, run_calls = beside("model_calls.py", "Rows", "Stopped", "blocks", "run")
 
 # addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks
-STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
+STRUCT, RETURN, READ_ROWS, WRITE_ROWS, READ_WEIGHTS = 0x28000000, 0x10000000, 0x10001000, 0x10002000, 0x10003000
 IO = 0x100
 PAGE = 0x1000
 MACHINES = 2  # number of machines kept: one for a build, one for the same build with trace or caches
-OF_ONE_RUN = ("rounds", "dump")  # keys in which requests to one machine may differ; contents of memory may, too
+OF_ONE_RUN = ("rounds", "dump", "file")  # keys in which requests to one machine may differ; contents of memory may, too
 LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
 ACCESS = {
     unicorn.UC_MEM_READ_UNMAPPED: "read of",
@@ -204,13 +204,16 @@ class UnicornMachine:
         self.starts = [start + base for start, base, *_ in request["memories"]]
         for start, *_, image in request["memories"]:
             self.place((start, image), read | write)
-        pointers = b"".join(struct.pack("<2I", *each) for each in blocks(request))
+        pointers = b"".join(struct.pack("<2I", *each) for each in blocks(request, READ_WEIGHTS | self.isa.mark))
         callbacks = READ_ROWS, WRITE_ROWS
         pointers = pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks))
         self.place((STRUCT, pointers), read)
         for at in callbacks if request["streamed_inputs"] or request["streamed_outputs"] else ():
             self.place((at, self.isa.back), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
+        if request["file"] is not None:
+            self.place((READ_WEIGHTS, self.isa.back), read | execute)
+            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_weights, begin=READ_WEIGHTS, end=READ_WEIGHTS)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
         self.registers = self.engine.context_save()
@@ -321,6 +324,12 @@ class UnicornMachine:
                 arguments += struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))
             self.rows.move(self, address == READ_ROWS, arguments[1:])
             self.engine.reg_write(self.isa.result, 0)
+
+    def on_weights(self, *_: object) -> None:
+        """Serve the callback that reads the file of weights, which the model calls."""
+        with self.failing():
+            wanted = [self.engine.reg_read(register) for register in self.isa.arguments[1:4]]
+            self.engine.reg_write(self.isa.result, self.rows.read_weights(self, wanted))
 
     @contextmanager
     def failing(self) -> Iterator[None]:

@@ -11,4 +11,11 @@
  * accidents, such as an interrupted download, but no intent: whoever changes the file can write its CRC-32, too. */
 int tw_weights_check(const void *file, size_t bytes, const uint32_t plan[4]);
 
+/* Copies `bytes` bytes at an offset of the file to `destination`; returns 0, or an error code. */
+typedef int tw_weights_read(void *context, uint32_t offset, void *destination, uint32_t bytes);
+
+/* Check a file by a callback that reads it, at most `room` bytes at a time, to `buffer`. Return as above, or its error code. */
+int tw_weights_check_by_read(
+    tw_weights_read *read, void *context, void *buffer, uint32_t room, uint32_t bytes, const uint32_t plan[4]);
+
 #endif

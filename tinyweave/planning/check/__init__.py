@@ -156,21 +156,29 @@ def _check_claims(plan: Plan) -> None:
 
 
 def _check_copies(plan: Plan) -> None:
-    """Check that nothing overwrites the copies of constants, and that kernels read them; their sizes are checked with the C."""
-    runs = {op.name for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
+    """Check that nothing overwrites a copy of constants while kernels read it; sizes are checked with the C.
+
+    `init` makes copies that are kept in all steps. A callback reads a copy before the step of its reader, whose buffers are
+    alive as claimed, and in `init` if functions besides `invoke` ("") read it.
+    """
+    runs = {plan.graph.ops[i].name: step for step, stage in enumerate(plan.stages) for i in stage.ops if plan.variants[i]}
     extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
     for array, readers in plan.copies.items():
         name = copy_name(array)
         if name not in extents:
             raise UnsoundPlanError(f"there is no buffer '{name}' for the copy of constants")
         buffer = plan.buffer(name)
-        if (buffer.start, buffer.end) != (0, len(plan.stages)):
-            raise UnsoundPlanError(f"the copy '{name}' is claimed in the steps {buffer.start} to {buffer.end}, but kept in all")
-        others = [other for other in extents if other != name and not disjoint(extents[name], extents[other])]
-        if others:
-            raise UnsoundPlanError(f"the copy '{name}' shares bytes with {others}")
-        if not readers or len(set(readers)) < len(readers) or not runs.issuperset(readers):
-            raise UnsoundPlanError(f"the copy '{name}' is read by {readers}, not by some ops that run a kernel")
+        is_kept, wanted = not plan.fetches or readers == ("",), "one op that runs" if plan.fetches else "some ops that run"
+        known = {*runs, ""} if plan.fetches else runs.keys()
+        if not readers or len(set(readers)) < len(readers) or not known >= set(readers) or (plan.fetches and len(readers) > 1):
+            raise UnsoundPlanError(f"the copy '{name}' is read by {readers}, not by {wanted} a kernel")
+        steps = (0, len(plan.stages)) if is_kept else (runs[readers[0]], runs[readers[0]] + 1)
+        if (buffer.start, buffer.end) != steps:
+            kept = "kept in all" if is_kept else f"read before step {steps[0]}"
+            raise UnsoundPlanError(f"the copy '{name}' is claimed in the steps {buffer.start} to {buffer.end}, but {kept}")
+        alive = [b.name for b in plan.buffers if b.name != name and b.start < steps[1] and steps[0] < b.end]
+        if shared := [other for other in alive if not disjoint(extents[name], extents[other])]:
+            raise UnsoundPlanError(f"the copy '{name}' shares bytes with {shared}")
 
 
 def _state(graph: Graph) -> list[str]:

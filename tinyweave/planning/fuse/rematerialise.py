@@ -2,7 +2,7 @@
 
 In a block with squeeze and excitation (arXiv 1709.01507), the widest map stays alive until the mean over its pixels has been
 turned into the factor of each channel. A rematerialised channel is computed once for the mean, dropped, and computed again for
-its other readers. Chen et al. (arXiv 1604.06174) do so in training.
+its other readers. Chen et al. (arXiv 1604.06174) do so in training. Channels are also computed in pieces, each once.
 """
 
 from __future__ import annotations
@@ -46,6 +46,42 @@ def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
     for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)
     return graph
+
+
+def reads_by_channel(graph: Graph, op: Op) -> bool:
+    """Return whether `with_pieces` can compute an op: a dense layer, or a convolution without groups, of constant weights."""
+    family = SPECS[op.kind].family
+    if family not in ("convolution", "dense") or _channel_axis(op) != 0 or graph.input(op, 1).data is None:
+        return False
+    return family == "dense" or groups(graph, op) == 1
+
+
+def _channel_axis(op: Op) -> int | None:
+    """Return the axis of a layer's weights that has the output channels; None for an op without weights."""
+    weights = SPECS[op.kind].weights
+    return weights.axis if weights else None
+
+
+def with_pieces(graph: Graph, pieces: Mapping[str, int]) -> Graph:
+    """Return a graph that computes some outputs in pieces, by an op for each n channels, so that each reads fewer constants.
+
+    `pieces` maps the output of a dense layer or convolution to n.
+    """
+    tensors, ops = dict(graph.tensors), list[Op]()
+    for op in graph.ops:
+        name, parts = op.outputs[0], list[str]()
+        if name not in pieces:
+            ops.append(op)
+            continue
+        channels, count = graph.tensors[name].shape[-1], pieces[name]
+        if not reads_by_channel(graph, op) or not 0 < count < channels:
+            raise CompileError(f"cannot be computed {count} channels at a time", "plan again", tensor=name)
+        for begin in range(0, channels, count):
+            part = _Channels(f"from_{begin}", begin, min(begin + count, channels), frozenset((name,)))
+            ops.append(_on(graph, op, part, tensors))
+            parts.append(ops[-1].outputs[0])
+        ops.append(Op(f"{op.name}_joined", "concatenation", tuple(parts), (name,), {"axis": -1, "activation": "none"}))
+    return rebuild(graph, tensors=tensors, ops=tuple(ops)) if pieces else graph
 
 
 def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
@@ -182,8 +218,8 @@ def _joined(graph: Graph, name: str, rest: str) -> Op:
 
 def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
     """Return the slice of a constant input that the output channels `part` need; all of it if it is not per channel."""
-    axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
-    has_channels = SPECS[op.kind].family in ("convolution", "binary")
+    axis, channels = 0 if _channel_axis(op) == 0 else len(tensor.shape) - 1, graph.output(op).shape[-1]
+    has_channels = SPECS[op.kind].family in ("convolution", "dense", "binary")
     is_whole = not has_channels or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)
     return tensor if is_whole else _cut(tensor, axis, part, f"{tensor.name}:{axis}:{part.begin}-{part.end}")
 
