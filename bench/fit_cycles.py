@@ -139,10 +139,11 @@ def shapes() -> Graph:
 def firsts() -> Graph:
     """Return convolutions of one to three channels side by side, as in the first layers of networks for sensors and sound."""
     layers: list[tuple[list[Tensor], Op]] = []
-    for kernel, size, depth, filters in product(FIRST_KERNELS, FIRST_MAPS, (1, 2, 3), (8, 16)):
-        out = tuple(whole - side + 1 for whole, side in zip(size, kernel, strict=True))
+    for kernel, size, depth, filters, same in product(FIRST_KERNELS, FIRST_MAPS, (1, 2, 3), (8, 16), (0, 1)):
+        padding = tuple((same * (side - 1) // 2, same * side // 2) for side in kernel)
+        out = tuple(whole + sum(pad) - side + 1 for whole, pad, side in zip(size, padding, kernel, strict=True))
         if min(out) >= 1:
-            attrs = {"stride": (1, 1), "padding": ((0, 0), (0, 0))}
+            attrs = {"stride": (1, 1), "padding": padding}
             layers.append(convolution(len(layers), "conv_2d", size, (filters, *kernel, depth), out, **attrs))
     return side_by_side("firsts", layers)
 

@@ -141,7 +141,7 @@ def test_other_boards_are_advised_for_a_board_but_not_for_explicit_limits(capsys
 
 
 def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile):
-    assert run("plan", mobile, "--optimize", "size", "--json") == 0
+    assert run("plan", mobile, "--optimize", "flash", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
     record = record_of(capsys, mobile, "--flash", constants - 1)
     assert record["excess"]["flash"] == 1 and record["fits"] is False
@@ -155,7 +155,7 @@ def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile)
 
 
 def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):
-    assert run("plan", mobile, "--optimize", "size", "--json") == 0
+    assert run("plan", mobile, "--optimize", "flash", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
     record = record_of(capsys, mobile, "--ram", "2k", "--flash", constants - 1)
     assert record["excess"]["ram"] > 0 and record["excess"]["flash"] > 0
@@ -168,12 +168,14 @@ def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):
 
 def test_the_remedy_of_4_bit_weights_halves_the_bytes_of_weights(capsys):
     """The first convolution has no kernel for 4-bit weights."""
-    record = record_of(capsys, DIGITS, "--device", "stm32f412", "--flash", "31k", "--optimize", "size")
+    record = record_of(capsys, DIGITS, "--device", "stm32f412", "--flash", "31k", "--optimize", "flash")
     remedy = next(each for each in record["remedies"] if each["way"] == "quantize")
     graph = api.load(DIGITS).graph
     weighted = [op for op in graph.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
     halved = sum(graph.tensors[op.inputs[1]].bytes // 2 for op in weighted[1:])
-    assert halved > 12_000 and remedy["flash"] == record["flash"]["constants"] - halved
+    tables = remedy["flash"] - (record["flash"]["constants"] - halved)  # kernels for 4-bit weights have others
+    words = 4 * sum(graph.output(op).shape[-1] for op in weighted)
+    assert halved > 12_000 and abs(tables) <= words, "a word per output channel at most"
     assert remedy["fits"] is not False and remedy["latency_ms"] != record["plan"]["latency_ms_at_least"]
 
 

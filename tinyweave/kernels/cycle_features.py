@@ -238,14 +238,19 @@ def pixels_by_fours(graph: Graph, op: Op) -> Features:
 
 
 def pairs(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of conv_2d kernels that multiply two windows, copied to scratch, with four filters at a time."""
+    """Return the loop counts of conv_2d kernels that multiply two windows, copied to scratch, with four filters at a time.
+
+    They are, in this order: pairs of pixels times groups of four filters, times words of the window; the same without words;
+    pairs of pixels times words; pairs times rows of the window; pixels; rows, then words, of windows that reach into the
+    padding; calls (1).
+    """
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     filters, count = out.shape[3], prod(out.shape[:3])
     twos, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
     gathered = "pixels" if rows == cols == 1 else "words" if depth % 4 == 0 else "bytes"
     gathered = "nines" if rows == cols == depth == 3 else gathered
     outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
-    did = (twos * fours * words, twos * fours, twos * words, twos * rows, count, outside * words, 1.0)
+    did = (twos * fours * words, twos * fours, twos * words, twos * rows, count, outside * rows, outside * words, 1.0)
     return Features(f", {gathered}", did, twos)
 
 
