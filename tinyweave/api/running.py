@@ -10,7 +10,7 @@ import json
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -34,8 +34,9 @@ from .code import emit_c, emulated_core, write
 from .options import PlanOptions
 from .plans import make_plan, request_of
 from .quantisation import METADATA, SampleOptions
+from .references import samples
 from .results import Model
-from .sample_files import read_inputs
+from .sample_files import arrays_of, read_inputs
 
 IN_NUMPY = "numpy"
 MAX_CLASSES = 1 << 20  # bytes of a file of class names
@@ -129,7 +130,7 @@ def run_model(
     if not given:
         raise CompileError("there are no samples", "give at least one")
     graph = model.outside
-    cases = compare.samples(graph, len(given), 0, given)[: len(given)]
+    cases = samples(model, len(given), 0, given)[: len(given)]
     place, values = _in_numpy(graph, cases, "float32") if is_float else _by_c(model, cases, device, progress)
     return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or class_names(model.file))
 
@@ -169,12 +170,14 @@ def _opened(model: Model, inputs: Any, read_as: SampleOptions) -> tuple[list[str
         opened = _preprocessed(model, path, read_as)
         return [Path(source).name for source in opened.sources], [opened.read(index) for index in range(len(opened))]
     if isinstance(inputs, (str, Path)):
-        samples = read_inputs(Path(inputs), model)
+        found = read_inputs(Path(inputs), model)
     elif isinstance(inputs, (np.ndarray, Mapping)):
-        samples = media.by_input(inputs if isinstance(inputs, Mapping) else {"": inputs}, tensors, "the array")
+        found = media.by_input(inputs if isinstance(inputs, Mapping) else {"": inputs}, tensors, "the array")
+    elif isinstance(inputs, Iterable):
+        found = [arrays_of(each) for each in inputs]
     else:
-        samples = [[each] if isinstance(each, np.ndarray) else list(each) for each in inputs]
-    return [f"sample {number}" for number in range(len(samples))], samples
+        raise CompileError(f"inputs are of the type {type(inputs).__name__}", "give a path, an array, or a list of samples")
+    return [f"sample {number}" for number in range(len(found))], found
 
 
 def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:

@@ -210,7 +210,7 @@ def compile_model(
 def run(
     model: ModelFile,
     *,
-    inputs: Annotated[Path, option("--inputs PATH", "A folder, an image, or a .wav, .npy, .npz or .bin file.")],
+    inputs: Annotated[Path, option("--inputs PATH", "A folder, an image, or a .wav, .npy, .npz, .csv or .bin file.")],
     device: Device = None,
     scale: Scale = None,
     offset: Offset = "0",
