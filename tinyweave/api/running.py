@@ -196,9 +196,11 @@ def recorded(file: bytes) -> tuple[Sequence[float], Sequence[float]] | None:
     stored = tflite.Model.GetRootAs(file)
     for entry in map(stored.Metadata, range(stored.MetadataLength())):
         if entry.Name() == METADATA.encode():
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
                 (about,) = json.loads(stored.Buffers(entry.Buffer()).DataAsNumpy().tobytes())["inputs"]
-                return tuple(map(float, about["scale"])), tuple(map(float, about["offset"]))
+                scale, offset = (tuple(map(float, about[key])) for key in ("scale", "offset"))
+                if scale and offset and np.isfinite((*scale, *offset)).all():
+                    return scale, offset
     return None
 
 
