@@ -123,6 +123,9 @@ def test_classes_are_named_by_the_file_or_by_the_option(capsys: Any, small: Path
     best = tw.run(labelled, photos).best(0, 4)
     assert {name for name, _, _ in best} == {"ant", "bee", "cat", "dog"} and best == sorted(best, key=lambda each: -each[1])
     assert all(real == (value + 128) / 256 for _, real, value in best)
+    (tmp_path / "labelled.json").write_text('{"classes": ["a", "b", "c", "d"]}')
+    assert {name for name, _, _ in tw.run(labelled, photos).best(0, 4)} == {*"abcd"}, "as on a page of the network"
+    (tmp_path / "labelled.json").unlink()
     names.write_text("north\neast\nsouth\nwest\n")
     assert run("run", labelled, "--inputs", photos, "--classes", names, "-o", tmp_path / "y.npy") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
+import zlib
+from collections.abc import Sequence
 from contextlib import suppress
+from io import BytesIO
 from typing import Any
 
-from ..ir import Graph, Tensor, limits
-from .results import Model
-from .running import class_names, recorded
+import numpy as np
+import tflite
 
+from ..ir import Graph, Tensor, limits
+from .quantisation import METADATA
+from .results import Model
+
+MAX_CLASSES = 1 << 20  # bytes of a file of class names
 SIDE, FEWEST_FEATURES = 16, 8  # least rows and columns of an image; least rows and features of a sound
 PIXELS = (1, 3)  # channels of an image
 MOST_SENSORS = 16  # channels of a window of sensor values
@@ -91,3 +99,26 @@ def _read(prepared: dict[str, Any], tensor: Tensor) -> dict[str, Any]:
     if not fits:
         raise ValueError(prepared)
     return found
+
+
+def recorded(file: bytes) -> tuple[Sequence[float], Sequence[float]] | None:
+    """Return factor and offset that `quantize` has recorded in a .tflite file, or None."""
+    stored = tflite.Model.GetRootAs(file)
+    for entry in map(stored.Metadata, range(stored.MetadataLength())):
+        if entry.Name() == METADATA.encode():
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
+                (about,) = json.loads(stored.Buffers(entry.Buffer()).DataAsNumpy().tobytes())["inputs"]
+                scale, offset = (tuple(map(float, about[key])) for key in ("scale", "offset"))
+                if scale and offset and np.isfinite((*scale, *offset)).all():
+                    return scale, offset
+    return None
+
+
+def class_names(file: bytes) -> tuple[str, ...]:
+    """Return the names of the classes that TFLite's metadata appends to a .tflite file, as a text file in a zip, or ()."""
+    faults = suppress(zipfile.BadZipFile, OSError, UnicodeDecodeError, RuntimeError, NotImplementedError, zlib.error)
+    with faults, zipfile.ZipFile(BytesIO(file)) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith(".txt") and entry.file_size <= MAX_CLASSES:
+                return tuple(archive.read(entry).decode().splitlines())
+    return ()

@@ -318,7 +318,7 @@ def run(
         scale: factor from values of images and recordings to inputs, one or per channel. None takes the factor that `quantize`
             recorded in the file; without it, 0 to 255 of a pixel become all values of an 8-bit input.
         offset: number that is added to the scaled values, or one per channel.
-        classes: names of the classes; those of the file's metadata if empty.
+        classes: names of the classes; if empty, those of a JSON file beside the model, or of the file's metadata.
         shapes: shapes of inputs with dynamic axes, as for `load`.
 
     Raises:
