@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import tinyweave as tw
 from tinyweave import api
 from tinyweave.api.options import CodeChanges, ExportChanges, PlanChanges, PlanOptions
-from tinyweave.api.python_words import arguments, python_words, with_python_words
+from tinyweave.api.python_words import CLASSES, TYPES, UNION, arguments, python_words, with_python_words
 from tinyweave.cli import main
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
@@ -79,6 +80,43 @@ def test_a_module_is_quantised_at_once_and_the_result_is_a_model(tmp_path: Path)
 def test_other_values_than_models_are_refused_in_one_line(verb: Any) -> None:
     with pytest.raises(tw.CompileError, match=r"a list (is not a model|cannot be quantised); give the path of a file"):
         verb([3])
+
+
+@pytest.mark.parametrize("verb", [name for name in tw.__all__ if isinstance(getattr(tw, name), FunctionType)])
+def test_arguments_of_other_types_are_refused_in_one_line(verb: str) -> None:
+    function, known = getattr(tw, verb), {*TYPES, *CLASSES}
+    kinds = {name: each.annotation for name, each in inspect.signature(function).parameters.items()}
+    checked = [name for name, kind in kinds.items() if {each.partition("[")[0] for each in UNION.split(kind)} <= known]
+    assert checked
+    for name in checked:
+        with pytest.raises(tw.CompileError, match=rf"^{name} is of the type complex; give "):
+            function(**{name: 1j})
+
+
+def test_numbers_of_numpy_and_models_beside_their_devices_are_arguments() -> None:
+    plan = tw.plan(DIGITS, tw.devices.find("nrf52840"), tw.PlanOptions(), ram=np.int64(8192), max_mac_overhead=np.float32(1))
+    assert sum(plan.arena.values()) <= 8192 and tw.plan(DIGITS, "nrf52840", stream_inputs=np.bool_(0), latency_ms=200)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tw.compile([], out="c"),
+        lambda: tw.compile(3, out="c"),
+        lambda: tw.verify(DIGITS, inputs=[3]),
+        lambda: tw.profile(DIGITS, sample=[None]),
+        lambda: tw.quantize(DIGITS, np.zeros((2, 6)), scale=[]),
+        lambda: tw.quantize(DIGITS, np.zeros((2, 6)), offset=[None]),
+        lambda: tw.run(DIGITS, np.zeros((49, 32)), scale=float("nan")),
+    ],
+)
+def test_values_that_are_no_models_samples_or_factors_are_refused(
+    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(tw.CompileError, match=r"no models|is not a model|a sample is of the type|scale or offset is"):
+        call()
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from cli.running import bad, run
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 import tinyweave as tw  # noqa: E402
+from tinyweave.api import sample_files  # noqa: E402
 from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.ir import CompileError, Op  # noqa: E402
 from tinyweave.simulate import litert  # noqa: E402
@@ -99,6 +100,8 @@ def test_a_float_file_gives_the_outputs_of_pytorch(classifier: Any, photos: Path
         expected = classifier(torch.from_numpy(pixels(photos)).permute(0, 3, 1, 2).float() / 255 - 0.5).numpy()
     with pytest.raises(CompileError, match="quantise it, or leave out the device"):
         tw.run(path, photos, "nrf52840", scale=1 / 255)
+    doubles = tw.run(path, (pixels(photos) / 255 - 0.5).transpose(0, 3, 1, 2)).real[0]
+    assert doubles.reshape(3, 4) == pytest.approx(expected, abs=1e-6)
     assert found.real[0].reshape(3, 4) == pytest.approx(expected, abs=1e-6) and found.place == "numpy (float32)"
 
 
@@ -120,6 +123,9 @@ def test_classes_are_named_by_the_file_or_by_the_option(capsys: Any, small: Path
     best = tw.run(labelled, photos).best(0, 4)
     assert {name for name, _, _ in best} == {"ant", "bee", "cat", "dog"} and best == sorted(best, key=lambda each: -each[1])
     assert all(real == (value + 128) / 256 for _, real, value in best)
+    (tmp_path / "labelled.json").write_text('{"classes": ["a", "b", "c", "d"]}')
+    assert {name for name, _, _ in tw.run(labelled, photos).best(0, 4)} == {*"abcd"}, "as on a page of the network"
+    (tmp_path / "labelled.json").unlink()
     names.write_text("north\neast\nsouth\nwest\n")
     assert run("run", labelled, "--inputs", photos, "--classes", names, "-o", tmp_path / "y.npy") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -156,6 +162,34 @@ def test_a_recording_is_a_waveform(tmp_path: Path) -> None:
     assert tw.run(path, tmp_path / "x.wav").values[0][0].tolist() == [[max(0, each) for each in range(-32, 32)]]
 
 
+def test_rows_of_a_table_are_samples(capsys: Any, tmp_path: Path) -> None:
+    """They were read as raw bytes, if their number was that of a sample."""
+    x, y = tiny.activation("x", (1, 2, 2, 1), 0.5), tiny.activation("y", (1, 2, 2, 1), 0.5)
+    path, table = tmp_path / "net.tflite", tmp_path / "x.csv"
+    path.write_bytes(to_tflite(tiny.graph("net", [x, y], [RELU], ("x",), ("y",))))
+    for text, wanted in (
+        ("a;b;c;d\n1;-1;2.5;3\n\n4;0;1e1;-2\n", [[2, 0, 5, 6], [8, 0, 20, 0]]),
+        ("1,2\n3,4\n", [[2, 4, 6, 8]]),
+        ("1,2,3", None),  # 5 bytes
+        ("11,2", None),  # 4 bytes, as many as a sample has
+    ):
+        table.write_text(text)
+        if wanted is None:
+            assert "the input is int8[1, 2, 2, 1]; give that shape" in bad(capsys, "run", path, "--inputs", table)
+        else:
+            assert [values[0].reshape(-1).tolist() for values in tw.run(path, table).values] == wanted
+            assert tw.verify(path, inputs=sample_files.read_inputs(table, tw.load(path))).ok
+    for text, said in (
+        ("1,2,3,4\n1,2\n", "the rows of '.*' have 2, 4 numbers"),
+        ("1,2,3,4\n1,2,x,4\n", "row 2 has a cell that is no number: .*'x'"),
+        ("1,2,nan,4\n", r"sample 0 of '.*' holds nan at \[2\]"),
+        ("a,b\n", "holds no samples"),
+    ):
+        table.write_text(text)
+        with pytest.raises(CompileError, match=said):
+            tw.run(path, table)
+
+
 def test_outputs_that_are_maps_and_several_outputs_are_summed_up(capsys: Any, tmp_path: Path) -> None:
     x, y, z = (tiny.activation(name, (1, 2, 2, 2)) for name in "xyz")
     path, given = tmp_path / "two.tflite", np.arange(-4, 4, dtype=np.int8).reshape(1, 2, 2, 2)
@@ -190,3 +224,6 @@ def test_bad_inputs_of_run(capsys: Any, small: Path, photos: Path, tmp_path: Pat
         assert said in bad(capsys, "run", *words)
     with pytest.raises(CompileError, match="there are no samples"):
         tw.run(small, [])
+    for given, said in ((3, "of the type int"), ([None], "of the type NoneType"), ([[]], "has 0 arrays")):
+        with pytest.raises(CompileError, match=said):
+            tw.run(small, given)

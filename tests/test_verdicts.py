@@ -126,3 +126,15 @@ def test_deploy_builds_the_plans_of_other_objectives_before_it_says_that_none_fi
     assert f"fits stm32f412 with --optimize {done.plan.objective}" in capsys.readouterr().out.splitlines()
     assert main([*words, "--ram", str(sum(small.profile.arena.values()) + 1)]) == 1
     assert "does not fit stm32f412" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.emulator
+def test_deploy_keeps_the_objective_if_fewer_fused_layers_of_the_same_kernels_fit(tmp_path: Path, emulator: None) -> None:
+    """It took the same kernels for the same program, and the plan of objective flash needed ten times the instructions."""
+    done = [tw.deploy(DIGITS, "nrf52840", out=tmp_path, samples=1, optimize="speed")]
+    for share in (0.91, 0.83):
+        limit = int(share * done[0].profile.flash)
+        done.append(tw.deploy(DIGITS, "nrf52840", out=tmp_path, samples=1, optimize="speed", flash=limit))
+        assert done[-1].fits and done[-1].profile.flash <= limit and done[-1].plan.objective == "speed"
+    counted = [each.profile.instructions for each in done]
+    assert counted == sorted(counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from base64 import b64decode, b64encode
 from dataclasses import replace
@@ -28,6 +29,7 @@ from tinyweave.support.media import read_image
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"
+RELU = Op("relu", "relu", ("x",), ("y",))
 
 
 @pytest.fixture(autouse=True)
@@ -250,13 +252,36 @@ def test_classes_and_preparation_are_read_from_beside_the_model(tmp_path: Path) 
     of_run = {"kind": "sounds", "classes": ["yes", "no"], "preparation": {"source": "sounds", "seconds": 1.0}}
     of_run["preparation"]["features"] = log_mel(16000).record()
     (tmp_path / "data" / "data.json").write_text(json.dumps(of_run))
-    classes, found = api.preparation_of(tw.load(path))
-    assert classes == ("yes", "no") and found["task"] == "keywords" and found["features"] == log_mel(16000).record()
+    assert api.preparation_of(tw.load(path)) == (("yes", "no"), alone[1]), "its sounds have other features than the input"
     for text in ("{", "[]", '{"model": 3}', '{"classes": 3}', '{"classes": [], "preparation": {"source": "smells"}}'):
         path.with_suffix(".json").write_text(text)
         assert api.preparation_of(tw.load(path))[0] == ("yes", "no")
     path.with_suffix(".json").write_text('{"classes": ["a"], "preparation": {"source": "images", "scale": 1, "offset": -128}}')
     assert api.preparation_of(tw.load(path)) == (("a",), {"task": "images", "scale": [1.0], "offset": [-128.0]})
+
+
+def test_a_preparation_that_does_not_suit_the_input_is_ignored(tmp_path: Path) -> None:
+    """A page with it showed nothing: its data was no JSON, or a function of the browser raised an error."""
+    path, beside = tmp_path / "digits.tflite", tmp_path / "digits.json"
+    path.write_bytes(DIGITS.read_bytes())
+    alone, about = api.preparation_of(tw.load(path))[1], json.loads(DIGITS.with_suffix(".json").read_text())
+    beside.write_text(json.dumps(about))
+    assert api.preparation_of(tw.load(path))[1] != alone
+    prepared, sound = about["preparation"], about["preparation"]["features"]
+    others = [{"source": "images", "scale": factor, "offset": 0} for factor in (math.nan, math.inf, [], [1, 2], [1, 2, 3])]
+    others += [prepared | {"features": sound | {key: value}} for key in sound for value in (math.nan, -1)]
+    others += [prepared | {"features": sound | {"frame": 100, "hop": 161}}, prepared | {"seconds": 1e9}]
+    for other in others:
+        beside.write_text(json.dumps(about | {"preparation": other}))
+        assert api.preparation_of(tw.load(path))[1] == alone, other
+    flat = tmp_path / "flat.tflite"
+    flat.write_bytes(to_tflite(tiny.graph("flat", [tiny.activation(n, (1, 3)) for n in "xy"], [RELU], ("x",), ("y",))))
+    flat.with_suffix(".json").write_text(json.dumps(about | {"preparation": {"source": "images"}}))
+    assert api.preparation_of(tw.load(flat))[1]["task"] is None
+    for factors in ({"scale": [math.nan], "offset": [0.0]}, {"scale": [], "offset": [0.0]}):
+        path.write_bytes(to_tflite(tiny.chain(), metadata={METADATA: json.dumps({"inputs": [factors]}).encode()}))
+        beside.unlink(missing_ok=True)
+        assert api.preparation_of(tw.load(path))[1]["scale"] == [1.0]
 
 
 def test_factors_that_the_file_records_are_in_steps_of_the_input(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .row_sources import row_source_bytes
     from .running import Outputs, run_model
     from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run_plan, verify_plan
+    from .sample_files import arrays_of
     from .verbs import (
         compare,
         compile,

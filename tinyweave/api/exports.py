@@ -49,10 +49,8 @@ def package(
     """Return planned models as a package, with the C and example samples with correct outputs of each model.
 
     Raises:
-        CompileError: there is no model, several models have no package name, or the name or version is not valid.
+        CompileError: several models have no package name, or the name or version is not valid.
     """
-    if not models:
-        raise CompileError("a package needs a model", "give one or more")
     if options.name is None and len(models) > 1:
         raise CompileError("a package of several models needs a name", "name it with --package")
     if any(plan.weights_file for plan in plans):

@@ -7,14 +7,24 @@ NAME.json beside NAME.tflite, or data/data.json in the same folder. Other JSON f
 from __future__ import annotations
 
 import json
+import math
+import zipfile
+import zlib
+from collections.abc import Sequence
 from contextlib import suppress
+from io import BytesIO
 from typing import Any
 
-from ..ir import Graph, Tensor, limits
-from .results import Model
-from .running import class_names, recorded
+import numpy as np
+import tflite
 
+from ..ir import Graph, Tensor, limits
+from .quantisation import METADATA
+from .results import Model
+
+MAX_CLASSES = 1 << 20  # bytes of a file of class names
 SIDE, FEWEST_FEATURES = 16, 8  # least rows and columns of an image; least rows and features of a sound
+PIXELS = (1, 3)  # channels of an image
 MOST_SENSORS = 16  # channels of a window of sensor values
 TASKS = {"images": "images", "visual-wake-words": "images", "detection": "images", "sounds": "keywords", "sensors": "sensors"}
 
@@ -49,10 +59,10 @@ def preparation_of(model: Model) -> tuple[tuple[str, ...], dict[str, Any]]:
     found |= _factors(model, graph.tensors[graph.inputs[0]], task) if graph.inputs else {}
     beside = (model.path.with_suffix(".json"), model.path.parent / "data" / "data.json")
     for path in beside if model.path.is_file() else ():  # a model that was made in Python has no file
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ArithmeticError, ValueError, KeyError, TypeError):
             about = json.loads(path.read_bytes())
             classes = tuple(map(str, about["classes"]))
-            found |= _read(about["preparation"])
+            found |= _read(about["preparation"], graph.tensors[graph.inputs[0]])
             break
     return classes, found
 
@@ -69,13 +79,46 @@ def _factors(model: Model, tensor: Tensor, task: str | None) -> dict[str, list[f
     return {"scale": [1 / scale], "offset": [float(zero)]}
 
 
-def _read(prepared: dict[str, Any]) -> dict[str, Any]:
-    """Return the preparation of a JSON file; raise KeyError, TypeError or ValueError if a key is missing or no number."""
+def _read(prepared: dict[str, Any], tensor: Tensor) -> dict[str, Any]:
+    """Return the preparation of a JSON file; raise KeyError, TypeError or ValueError if it is not one of the input `tensor`."""
     found: dict[str, Any] = {"task": TASKS[prepared["source"]]}
+    shape, is_image = tensor.shape, found["task"] == "images"
+    channels = shape[-1] if is_image else next((extent for extent in reversed(shape) if extent > 1), 1)
+    fits = not is_image or (len(shape) == 4 and channels in PIXELS)
     if "scale" in prepared:
         pairs = {key: prepared[key] if isinstance(prepared[key], list) else [prepared[key]] for key in ("scale", "offset")}
         found |= {key: list(map(float, values)) for key, values in pairs.items()}
+        fits &= all(channels % len(found[key]) == 0 and all(map(math.isfinite, found[key])) for key in pairs)
     if "features" in prepared:
-        found["features"] = {key: float(value) for key, value in prepared["features"].items()}
+        found["features"] = sound = {key: float(value) for key, value in prepared["features"].items()}
         found["seconds"] = float(prepared["seconds"])
+        left, bits = found["seconds"] * sound["rate"] - sound["frame"], math.log2(sound["frame"])
+        frames = left // sound["hop"] + 1
+        fits &= 0 <= sound["lowest"] < sound["highest"] and bits == int(bits)
+        fits &= frames * (sound.get("coefficients") or sound["bands"]) == tensor.elements
+    if not fits:
+        raise ValueError(prepared)
     return found
+
+
+def recorded(file: bytes) -> tuple[Sequence[float], Sequence[float]] | None:
+    """Return factor and offset that `quantize` has recorded in a .tflite file, or None."""
+    stored = tflite.Model.GetRootAs(file)
+    for entry in map(stored.Metadata, range(stored.MetadataLength())):
+        if entry.Name() == METADATA.encode():
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
+                (about,) = json.loads(stored.Buffers(entry.Buffer()).DataAsNumpy().tobytes())["inputs"]
+                scale, offset = (tuple(map(float, about[key])) for key in ("scale", "offset"))
+                if scale and offset and np.isfinite((*scale, *offset)).all():
+                    return scale, offset
+    return None
+
+
+def class_names(file: bytes) -> tuple[str, ...]:
+    """Return the names of the classes that TFLite's metadata appends to a .tflite file, as a text file in a zip, or ()."""
+    faults = suppress(zipfile.BadZipFile, OSError, UnicodeDecodeError, RuntimeError, NotImplementedError, zlib.error)
+    with faults, zipfile.ZipFile(BytesIO(file)) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith(".txt") and entry.file_size <= MAX_CLASSES:
+                return tuple(archive.read(entry).decode().splitlines())
+    return ()

@@ -1,12 +1,20 @@
-"""Messages that name options of the command line, in the words of Python: `ram="64k"` in place of `--ram 64k`."""
+"""What Python's callers need: arguments are checked by their annotations, and messages name them rather than options.
+
+So a message says `ram="64k"` in place of `--ram 64k`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from numbers import Integral, Real
+from pathlib import Path
 from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from ..ir import CompileError
 from . import options
@@ -17,6 +25,13 @@ OPTION = re.compile(
     r"(?: (?!(?:is|are|as|has|have|needs|names|delivers|fewer|too|or|and|to|of|for|if|with)\b)([^\s,;:)]+))?"
 )
 NUMBER = re.compile(r"[-+\d./e]+")
+UNION = re.compile(r" \| (?![^\[]*\])")  # between the types of an annotation
+# name in an annotation -> the types of its values; values of other names are checked where they are used
+TYPES: dict[str, Any] = {
+    **{"None": type(None), "str": str, "Path": Path, "bool": (Integral, np.bool_), "int": Integral, "float": Real},
+    **{"Sequence": (list, tuple, range, np.ndarray), "Mapping": Mapping, "Shapes": Mapping, "Progress": Callable},
+}
+CLASSES = ("Device", "Plan", "PlanOptions")  # which are not imported for a check
 
 
 def arguments() -> frozenset[str]:
@@ -28,13 +43,18 @@ def arguments() -> frozenset[str]:
 
 
 def with_python_words(value: Any) -> Any:
-    """Return a function whose CompileErrors name Python's arguments rather than options; return other values as they are."""
+    """Return a function that checks its arguments, and whose CompileErrors name Python's arguments rather than options.
+
+    Return other values as they are.
+    """
     if not isinstance(value, FunctionType):
         return value
+    shown = _with_options(value)
 
     @wraps(value)
     def called(*values: Any, **named: Any) -> Any:
         try:
+            _check_types(shown, {**dict(zip(shown.parameters, values, strict=False)), **named})
             return value(*values, **named)
         except CompileError as error:
             known = arguments().union(signature(value).parameters)
@@ -42,8 +62,22 @@ def with_python_words(value: Any) -> Any:
             error.args = (str(error),)
             raise
 
-    called.__signature__ = _with_options(value)  # type: ignore[attr-defined]  # `help` reads it
+    called.__signature__ = shown  # type: ignore[attr-defined]  # `help` reads it
     return called
+
+
+def _check_types(shown: Signature, given: Mapping[str, Any]) -> None:
+    """Raise CompileError if an argument has a type that its annotation excludes."""
+    for name, value in given.items():
+        kinds = UNION.split(str(shown.parameters[name].annotation)) if name in shown.parameters else ["Any"]
+        if not any(_has_type(value, kind.partition("[")[0]) for kind in kinds):
+            raise CompileError(f"{name} is of the type {type(value).__name__}", f"give {' or '.join(kinds)}")
+
+
+def _has_type(value: Any, kind: str) -> bool:
+    if kind in CLASSES:
+        return kind in {each.__name__ for each in type(value).__mro__}
+    return isinstance(value, TYPES.get(kind, object))
 
 
 def _with_options(function: FunctionType) -> Signature:

@@ -6,19 +6,14 @@ Images and recordings become inputs by a factor and an offset, those of the trai
 
 from __future__ import annotations
 
-import json
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tflite
 
 from .. import ops
 from ..devices import Device
@@ -33,12 +28,13 @@ from ..support.progress import Progress, silent
 from .code import emit_c, emulated_core, write
 from .options import PlanOptions
 from .plans import make_plan, request_of
-from .quantisation import METADATA, SampleOptions
+from .preparation import preparation_of, recorded
+from .quantisation import SampleOptions
+from .references import samples
 from .results import Model
-from .sample_files import read_inputs
+from .sample_files import arrays_of, read_inputs
 
 IN_NUMPY = "numpy"
-MAX_CLASSES = 1 << 20  # bytes of a file of class names
 AS_RECORDED = SampleOptions()
 
 
@@ -51,7 +47,7 @@ class Outputs:
         place: what ran, such as "C on this machine", or "numpy, because there is no C compiler".
         names: a name of each sample, such as that of its file.
         values: for each sample an array per network output, in the type of the output.
-        classes: the names of the classes, from the file of the model or as given; empty if they are unknown.
+        classes: the names of the classes, as given or as of `preparation_of`; empty if they are unknown.
     """
 
     model: Model
@@ -129,9 +125,9 @@ def run_model(
     if not given:
         raise CompileError("there are no samples", "give at least one")
     graph = model.outside
-    cases = compare.samples(graph, len(given), 0, given)[: len(given)]
+    cases = samples(model, len(given), 0, given)[: len(given)]
     place, values = _in_numpy(graph, cases, "float32") if is_float else _by_c(model, cases, device, progress)
-    return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or class_names(model.file))
+    return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or preparation_of(model)[0])
 
 
 def _by_c(
@@ -169,12 +165,14 @@ def _opened(model: Model, inputs: Any, read_as: SampleOptions) -> tuple[list[str
         opened = _preprocessed(model, path, read_as)
         return [Path(source).name for source in opened.sources], [opened.read(index) for index in range(len(opened))]
     if isinstance(inputs, (str, Path)):
-        samples = read_inputs(Path(inputs), model)
+        found = read_inputs(Path(inputs), model)
     elif isinstance(inputs, (np.ndarray, Mapping)):
-        samples = media.by_input(inputs if isinstance(inputs, Mapping) else {"": inputs}, tensors, "the array")
+        found = media.by_input(inputs if isinstance(inputs, Mapping) else {"": inputs}, tensors, "the array")
+    elif isinstance(inputs, Iterable):
+        found = [arrays_of(each) for each in inputs]
     else:
-        samples = [[each] if isinstance(each, np.ndarray) else list(each) for each in inputs]
-    return [f"sample {number}" for number in range(len(samples))], samples
+        raise CompileError(f"inputs are of the type {type(inputs).__name__}", "give a path, an array, or a list of samples")
+    return [f"sample {number}" for number in range(len(found))], found
 
 
 def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:
@@ -186,17 +184,6 @@ def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:
         read_as = replace(read_as, scale=known[0], offset=known[1]) if known else read_as
     real = {name: replace(graph.tensors[name], dtype="float32", quant=None) for name in graph.inputs}
     return read_as.open(path, replace(graph, tensors={**graph.tensors, **real}))
-
-
-def recorded(file: bytes) -> tuple[Sequence[float], Sequence[float]] | None:
-    """Return factor and offset that `quantize` has recorded in a .tflite file, or None."""
-    stored = tflite.Model.GetRootAs(file)
-    for entry in map(stored.Metadata, range(stored.MetadataLength())):
-        if entry.Name() == METADATA.encode():
-            with suppress(ValueError, KeyError, TypeError):
-                (about,) = json.loads(stored.Buffers(entry.Buffer()).DataAsNumpy().tobytes())["inputs"]
-                return tuple(map(float, about["scale"])), tuple(map(float, about["offset"]))
-    return None
 
 
 def _of_pixels(graph: Graph) -> tuple[Sequence[float], Sequence[float]] | None:
@@ -211,13 +198,3 @@ def _of_pixels(graph: Graph) -> tuple[Sequence[float], Sequence[float]] | None:
         return None
     (scale,), (zero,) = tensor.quant.scale, tensor.quant.zero_point
     return (scale,), (scale * ((-128 if tensor.dtype == "int8" else 0) - zero),)
-
-
-def class_names(file: bytes) -> tuple[str, ...]:
-    """Return the names of the classes that TFLite's metadata appends to a .tflite file, as a text file in a zip, or ()."""
-    faults = suppress(zipfile.BadZipFile, OSError, UnicodeDecodeError, RuntimeError, NotImplementedError, zlib.error)
-    with faults, zipfile.ZipFile(BytesIO(file)) as archive:
-        for entry in archive.infolist():
-            if entry.filename.endswith(".txt") and entry.file_size <= MAX_CLASSES:
-                return tuple(archive.read(entry).decode().splitlines())
-    return ()

@@ -332,7 +332,7 @@ def _fitted(asked: _Asked) -> target.Run:
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash += (_other_flash(built),)
         replanned = asked.plan(allowed, other_flash)
-        if (replanned.variants, replanned.copies) == (built.plan.variants, built.plan.copies):
+        if _has_same_code(replanned, built.plan):
             break
         built = build(replanned)
     if fitting is not None and _exceeds_flash(built, allowed):  # the code of newly chosen kernels is larger than estimated
@@ -341,7 +341,7 @@ def _fitted(asked: _Asked) -> target.Run:
     for _ in range(REBUILDS):
         stricter = _stricter(allowed, there, asked.device)
         replanned = asked.plan(stricter, other_flash) if stricter else built.plan
-        if all(getattr(replanned, key) == getattr(built.plan, key) for key in ("stages", "variants", "copies")):
+        if _has_same_code(replanned, built.plan):
             break
         built = build(replanned)
         there = asked.run(built)
@@ -365,6 +365,10 @@ def _by_other_objectives(asked: _Asked, there: target.Run) -> list[target.Run]:
             if not any(_excess(runs[-1], allowed, device)):
                 return runs
     return runs
+
+
+def _has_same_code(plan: Plan, other: Plan) -> bool:
+    return (plan.stages, plan.variants, plan.copies) == (other.stages, other.variants, other.copies)
 
 
 def _is_same(plan: Plan, other: Plan) -> bool:

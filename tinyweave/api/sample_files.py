@@ -1,4 +1,4 @@
-"""Read samples from a .npy, .npz or raw file, and check that they fit the network's inputs."""
+"""Read samples from a .npy, .npz, .csv or raw file, and check that they fit the network's inputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from ..support.media import ARRAYS, by_input, check_finite, read_arrays
 from .results import Model
 
 MAX_INPUTS = 1 << 29  # bytes of samples
-WHAT_TO_DO = "give a .npy, .npz or .bin file, with fewer samples if it is too large"
+Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
+WHAT_TO_DO = "give a .npy, .npz, .csv or .bin file, with fewer samples if it is too large"
+
+
+def arrays_of(sample: Sample) -> list[np.ndarray]:
+    """Return the input arrays of one inference as a list, with one array per network input."""
+    if isinstance(sample, np.ndarray):
+        return [sample]
+    if isinstance(sample, (list, tuple)) and all(isinstance(each, np.ndarray) for each in sample):
+        return list(sample)
+    raise CompileError(f"a sample is of the type {type(sample).__name__}", "give an array, or a list with one per input")
 
 
 def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
     """Read samples from a file; return a list with one array per network input for each sample. Without a file it is empty.
 
     A .npy file has the only input, optionally with a leading axis of samples. A .npz file has one such array per input, by name
-    or in the model's order. Any other file has raw bytes, sample after sample. For a model that streams in time, a sample is
-    the new frames of one call.
+    or in the model's order. A .csv or .tsv file has real numbers, a sample in each row or in all. Any other file has raw bytes,
+    sample after sample. For a model that streams in time, a sample is the new frames of one call.
     """
     if path is None:
         return []

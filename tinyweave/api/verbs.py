@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from .guarding import GuardResult
     from .quantisation import SampleOptions
     from .running import Outputs
+    from .sample_files import Sample
 
 AnyModel = Model | Quantisation | str | Path  # the result of `quantize` has a model
-Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
 DEFAULTS = PlanOptions()
 
 
@@ -243,7 +243,7 @@ def export(
         words = {name: one[name] for name in one if name not in ("source", "pixels", "name", "kernel_prefix")}
         words["device"] = words["device"] and Path(words["device"]).name
     planned_with = " ".join(map(quoted, option_words(words)))
-    about = api.PackageOptions(package, package_version, command, planned_with, each, list(map(arrays_of, inputs)), arrays)
+    about = api.PackageOptions(package, package_version, command, planned_with, each, list(map(api.arrays_of, inputs)), arrays)
     made = api.package(loaded, plans, target, about, code)
     files = api.export_files(made, format)
     written_to = written_to or Path("out") / f"{made.name}_{format.replace('-', '_')}"
@@ -290,7 +290,7 @@ def verify(
             option is wrong.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned=planned, progress=progress)
-    proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
+    proof = api.ProofOptions(list(map(api.arrays_of, inputs)), samples, seed)
     return api.verify_plan(loaded, planned, proof, core=api.emulated_core(target), progress=progress)
 
 
@@ -309,14 +309,14 @@ def run(
 
     Args:
         model: a model, or the path of its file, which may be float.
-        inputs: a folder of images, wav or .npy files, or one file, also .npz or raw .bin; an array [samples, *shape] or of one
-            sample; a mapping of such arrays by input name; or a sequence of samples. An array has the type of the network's
-            input, or floats, which are quantised.
+        inputs: a folder of images, wav or .npy files, or one file, also .npz, .csv or raw .bin; an array [samples, *shape] or
+            of one sample; a mapping of such arrays by input name; or a sequence of samples. An array has the type of the
+            network's input, or floats, which are quantised.
         device: a device or its name, whose core is emulated. None runs the C on this machine, or numpy without a C compiler.
         scale: factor from values of images and recordings to inputs, one or per channel. None takes the factor that `quantize`
             recorded in the file; without it, 0 to 255 of a pixel become all values of an 8-bit input.
         offset: number that is added to the scaled values, or one per channel.
-        classes: names of the classes; those of the file's metadata if empty.
+        classes: names of the classes; if empty, those of a JSON file beside the model, or of the file's metadata.
         shapes: shapes of inputs with dynamic axes, as for `load`.
 
     Raises:
@@ -363,7 +363,7 @@ def profile(
     loaded, target, planned = _planned(model, device, options, changes, planned=planned, progress=progress)
     if progress:
         progress("building and running on the emulated core", 0, 1)
-    arrays = None if sample is None else arrays_of(sample)
+    arrays = None if sample is None else api.arrays_of(sample)
     return api.profile_plan(loaded, planned, api.emulated_core(target), arrays, device=target)
 
 
@@ -408,7 +408,7 @@ def compare(
         sample: the input of the inference, as for `profile`.
         changes: fields of PlanOptions, as for `plan`.
     """
-    arrays = None if sample is None else arrays_of(sample)
+    arrays = None if sample is None else api.arrays_of(sample)
     chosen = changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
         raise CompileError(f"{given[0]} has no effect: compare takes the limits of each board", "leave it out")
@@ -524,7 +524,7 @@ def weights(
     Raises:
         CompileError: the network has another shape, or needs other C.
     """
-    proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
+    proof = api.ProofOptions(list(map(api.arrays_of, inputs)), samples, seed)
     done = api.new_weights(api.for_file(model_of(model, DEFAULTS)), Path(planned), device_of(device), proof, progress)
     if out is not None and done.verification.ok:
         write_file(Path(out), done.file)
@@ -548,7 +548,10 @@ def _read_as(scale: float | Sequence[float] | None, offset: float | Sequence[flo
 
 
 def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
-    return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iuf" or numbers.ndim > 1 or not numbers.size or not np.isfinite(numbers).all():
+        raise CompileError(f"scale or offset is {value}", "give a finite number, or one per channel")
+    return tuple(map(float, numbers.reshape(-1)))
 
 
 def _read(model: AnyModel, shapes: Shapes | None) -> Model:
@@ -642,9 +645,6 @@ def _planned(
 
 
 def _several(models: AnyModel | Sequence[AnyModel]) -> Sequence[AnyModel]:
-    return [models] if isinstance(models, (Model, Quantisation, str, Path)) else models
-
-
-def arrays_of(sample: Sample) -> list[np.ndarray]:
-    """Return the input arrays of one inference as a list, with one array per network input."""
-    return [sample] if isinstance(sample, np.ndarray) else list(sample)
+    if isinstance(models, (list, tuple)) and not models:
+        raise CompileError("there are no models", "give at least one")
+    return models if isinstance(models, (list, tuple)) else [models]  # type: ignore[list-item]

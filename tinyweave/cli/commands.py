@@ -199,12 +199,12 @@ def compile_model(
 def run(
     model: ModelFile,
     *,
-    inputs: Annotated[Path, option("--inputs PATH", "A folder, an image, or a .wav, .npy, .npz or .bin file.")],
+    inputs: Annotated[Path, option("--inputs PATH", "A folder, an image, or a .wav, .npy, .npz, .csv or .bin file.")],
     device: Device = None,
     scale: Scale = None,
     offset: Offset = "0",
     names: Annotated[
-        Path | None, option("--classes FILE", "Names of the classes, one per line; else those of the file.")
+        Path | None, option("--classes FILE", "Names of the classes, one per line; else of MODEL.json or the file.")
     ] = None,
     shape: Shape = None,
     out: Annotated[Path | None, option("-o --out FILE", "Write the outputs of the C as .npy or .npz.")] = None,

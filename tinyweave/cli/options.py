@@ -67,7 +67,7 @@ Json = Annotated[bool, option("--json", "Print the result as JSON; see `tinyweav
 Inputs = Annotated[
     Path | None,
     option(
-        "--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin; floats in arrays are quantised."
+        "--inputs FILE", "Samples to run: .npy, .npz (one array per network input), .csv or raw .bin; floats are quantised."
     ),
 ]
 Device = Annotated[

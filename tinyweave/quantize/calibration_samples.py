@@ -235,8 +235,8 @@ def _from_file(path: Path, tensor: Tensor) -> Array:
 
 
 def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]], Array | None]:
-    """Return the samples of a .npy or .npz file, each a list of one array per input, and the labels of an .npz or None."""
-    hint = "give a folder, or a .npy or .npz file"
+    """Return the samples of a .npy, .npz or .csv file, a list of one array per input, and the labels of an .npz or None."""
+    hint = "give a folder, or a .npy, .npz or .csv file"
     if path.suffix.lower() not in media.ARRAYS and path.is_file():
         raise CompileError(f"'{path}' holds no samples", hint)
     arrays = media.read_arrays(path, media.MAX_ARRAYS, hint)

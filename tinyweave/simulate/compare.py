@@ -96,8 +96,9 @@ def _random(tensor: Tensor, rng: np.random.Generator, extents: Mapping[str, int]
 def _fitted(tensor: Tensor, array: np.ndarray, what: str) -> np.ndarray:
     """Return a sample, `what` in messages, in the type of an input: floats are quantised, channels moved last."""
     check_finite(array, what, tensor)
-    if array.dtype.kind == "f" and tensor.quant is not None and tensor.dtype != "float32":
-        array = quantized(array.astype(np.float32), tensor)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float32)
+        array = array if tensor.quant is None or tensor.dtype == "float32" else quantized(array, tensor)
     values = channels_last(array, tensor)
     if array.dtype != array_type(tensor.dtype) or values is None:
         raise CompileError(

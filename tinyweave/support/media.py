@@ -1,10 +1,11 @@
-"""Read untrusted images, recordings and NumPy files. In: a path. Out: arrays, or a CompileError of one line.
+"""Read untrusted images, recordings, NumPy files and tables of numbers. In: a path. Out: arrays, or a CompileError of one line.
 
 File sizes are limited, both compressed and decompressed; nothing in a file is executed.
 """
 
 from __future__ import annotations
 
+import re
 import tokenize
 import wave
 import zipfile
@@ -26,7 +27,8 @@ MAX_SAMPLE = 1 << 27  # bytes of one image or recording
 MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, both compressed and decompressed
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 RECORDINGS = (".wav",)
-ARRAYS = (".npy", ".npz")
+TABLES = (".csv", ".tsv")
+ARRAYS = (".npy", ".npz", *TABLES)
 ENCRYPTED = 1  # flag bit of a file in a zip archive
 MEND = "leave it out, or repair it"
 DAMAGED = (  # errors of NumPy and zipfile for damaged, encrypted or otherwise compressed files
@@ -152,11 +154,13 @@ def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
 
 
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the array of an .npy file under the name "".
+    """Return the arrays of an .npz file by name, or the array of an .npy file or a table under the name "".
 
     `limit` is in bytes, compressed and decompressed. `what_to_do` is the advice in errors.
     """
     raw = read_file(path, limit, what_to_do)
+    if path.suffix.lower() in TABLES:
+        return {"": _numbers(raw, path)}
     try:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(BytesIO(raw)) as archive:
@@ -180,6 +184,21 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
         if "pickle" in said:
             raise CompileError(f"'{path}' holds Python objects, which may run code", "save arrays of numbers") from error
         raise CompileError(f"'{path}' is not a NumPy file: {said}", "save it with numpy.save or numpy.savez") from error
+
+
+def _numbers(raw: bytes, path: Path) -> NDArray[np.float64]:
+    """Return the numbers [rows, columns] of a table; its first line may be a header."""
+    lines = [re.split("[,;\t]", line) for line in raw.decode("utf-8-sig", "replace").splitlines() if line.strip()]
+    rows = list[list[float]]()
+    for number, cells in enumerate(lines):
+        try:
+            rows.append(list(map(float, cells)))
+        except ValueError as error:
+            if number:
+                raise CompileError(f"'{path}': row {number + 1} has a cell that is no number: {error}", MEND) from error
+    if len({*map(len, rows)}) > 1:
+        raise CompileError(f"the rows of '{path}' have {', '.join(map(str, sorted({*map(len, rows)})))} numbers", MEND)
+    return np.array(rows, np.float64)
 
 
 def by_input(
