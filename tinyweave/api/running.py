@@ -35,7 +35,7 @@ from .options import PlanOptions
 from .plans import make_plan, request_of
 from .quantisation import METADATA, SampleOptions
 from .results import Model
-from .sample_files import read_inputs
+from .sample_files import arrays_of, read_inputs
 
 IN_NUMPY = "numpy"
 MAX_CLASSES = 1 << 20  # bytes of a file of class names
@@ -173,7 +173,7 @@ def _opened(model: Model, inputs: Any, read_as: SampleOptions) -> tuple[list[str
     elif isinstance(inputs, (np.ndarray, Mapping)):
         samples = media.by_input(inputs if isinstance(inputs, Mapping) else {"": inputs}, tensors, "the array")
     else:
-        samples = [[each] if isinstance(each, np.ndarray) else list(each) for each in inputs]
+        samples = list(map(arrays_of, inputs))
     return [f"sample {number}" for number in range(len(samples))], samples
 
 
@@ -181,8 +181,9 @@ def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:
     """Open files for a network whose inputs may be integers; the samples are real numbers."""
     graph = model.outside
     if read_as.scale is None:
-        has_images = any(file.suffix.lower() in media.IMAGES for file in ([path] if path.is_file() else path.rglob("*")))
-        known = recorded(model.file) or (_of_pixels(graph) if has_images else None)
+        known = recorded(model.file)
+        if not known and any(file.suffix.lower() in media.IMAGES for file in ([path] if path.is_file() else path.rglob("*"))):
+            known = _of_pixels(graph)
         read_as = replace(read_as, scale=known[0], offset=known[1]) if known else read_as
     real = {name: replace(graph.tensors[name], dtype="float32", quant=None) for name in graph.inputs}
     return read_as.open(path, replace(graph, tensors={**graph.tensors, **real}))

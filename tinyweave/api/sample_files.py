@@ -13,7 +13,13 @@ from ..support.media import ARRAYS, by_input, check_finite, read_arrays
 from .results import Model
 
 MAX_INPUTS = 1 << 29  # bytes of samples
+Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
 WHAT_TO_DO = "give a .npy, .npz or .bin file, with fewer samples if it is too large"
+
+
+def arrays_of(sample: Sample) -> list[np.ndarray]:
+    """Return the input arrays of one inference as a list, with one array per network input."""
+    return [sample] if isinstance(sample, np.ndarray) else list(sample)
 
 
 def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:

@@ -12,8 +12,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import api  # its functions are imported when they are first used
 from ..ir import CompileError
 from ..support.command_words import quoted
@@ -36,6 +34,7 @@ from .options import (
     option_words,
 )
 from .results import Emission, Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
+from .sample_files import Sample, arrays_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from .running import Outputs
 
 AnyModel = Model | Quantisation | Pruning | str | Path  # the results of `quantize` and `prune` have a model
-Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
 DEFAULTS = PlanOptions()
 
 
@@ -693,8 +691,3 @@ def _planned(
 
 def _several(models: AnyModel | Sequence[AnyModel]) -> Sequence[AnyModel]:
     return [models] if isinstance(models, (Model, Quantisation, Pruning, str, Path)) else models
-
-
-def arrays_of(sample: Sample) -> list[np.ndarray]:
-    """Return the input arrays of one inference as a list, with one array per network input."""
-    return [sample] if isinstance(sample, np.ndarray) else list(sample)

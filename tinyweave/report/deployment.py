@@ -13,7 +13,8 @@ from ..api.code import CodeOptions
 from ..api.options import SAMPLES, SEED, CodeChanges, PlanOptions, command_line
 from ..api.references import ProofOptions
 from ..api.results import Deployment, Model
-from ..api.verbs import DEFAULTS, AnyModel, Sample, arrays_of, changed, device_of, divided, model_of, output_folder
+from ..api.sample_files import Sample, arrays_of
+from ..api.verbs import DEFAULTS, AnyModel, changed, device_of, divided, model_of, output_folder
 from ..devices import Device
 from ..planning import Plan, Progress, Request, SpaceCache
 from ..support.files import write_below
