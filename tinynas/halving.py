@@ -59,7 +59,7 @@ class Rung:
     """One round of successive halving, in which some candidate networks are trained for some epochs."""
 
     candidates: int  # number of networks that are trained
-    epochs: int  # for each candidate in this rung
+    epochs: int  # of each candidate in this rung, times its pace (`Trainings.paces`)
 
 
 def total_epochs(rungs: Sequence[Rung]) -> int:

@@ -156,6 +156,7 @@ def test_the_first_network_of_each_family_has_its_convolutions_and_its_pooling(s
     archs = [pair[0] for pair in found if pair is not None]
     assert len(archs) == len(set(archs)) == len(families), "all fit, and no two are equal"
     assert len(families) == {"sensors": 7, "small_images": 4, "detectors": 1, "mobile": 2}[space.name]
+    assert families[0].full == (space.name in ("sensors", "small_images")), "the first trains fast"
     for arch, family in zip(archs, families, strict=True):
         kernels = {each for group in arch.groups for each in group.kernels}
         expansions = {each for group in arch.groups for each in group.expansions}

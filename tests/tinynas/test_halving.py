@@ -6,15 +6,18 @@ import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from cases.waves import SPACE, waves
 
-from tinynas import halving, workers
+from tinynas import halving, searching, workers
 from tinynas.arch import linear, nearest, to_json
+from tinynas.costs import Costs
 from tinynas.halving import Rung, Score, Trainings, batch_of, choose_recipe, clearly_worse_below, fitted_first, train_finally
+from tinynas.settings import SearchOptions
 from tinynas.space import arch_of, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.baselines import STRENGTHS
@@ -252,6 +255,22 @@ def test_candidates_train_at_their_own_paces(trainings: Trainings, monkeypatch: 
     monkeypatch.setattr(halving, "train_one", train)
     records = halving.successive_halving([ARCH] * 3, [Rung(3, 4), Rung(2, 10)], trainings._replace(paces=[1, 2.5, 0.1]))
     assert [(each["candidate"], each["epochs"]) for each in records] == [(0, 4), (1, 10), (2, 1), (1, 25), (2, 1)]
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_a_timed_search_trains_at_the_paces_of_the_final_training(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int
+) -> None:
+    """The trial of the recipe is a start for the first network, but no head start in a cross-validation."""
+    train, cost, folder = Trained({0: 0.9, 1: 0.8}), Costs(1, 1, 1, None, {}), trainings.folder
+    monkeypatch.setattr(halving, "train_one", train)
+    this = SimpleNamespace(folder=folder, workers=trainings.workers, options=SearchOptions(), progress=print, data=waves(400))
+    run = searching._halving_record([Rung(2, 4)], [(ARCH, cost), (replace(ARCH, stem=2 * ARCH.stem), cost)])
+    run |= {"folds": folds, "recipes": SENSORS[:1], "trial": (3, folds), "final_epochs": [10, 5]}
+    records = searching._halve(this, run, lambda _: cost)[1]
+    assert [(each["candidate"], each["epochs"]) for each in records] == [(0, 4), (1, 2), (0, 10)]
+    trial = str(folder / halving.trial_file(SENSORS[0]))
+    assert [call["start"] for call in train.calls[:3]] == [None, trial if folds == 1 else None, None]
 
 
 def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:
