@@ -340,14 +340,14 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         trials, name = trainings._replace(folds=trial_folds), run["recipes"][0]
         name = halving.choose_recipe(archs[0], run["recipes"], epochs, trials) if epochs else name
         trainings, tried = trainings._replace(recipe=name), this.folder / halving.trial_file(name)
-        starts |= {0: tried} if folds == 1 and tried.is_file() else {}
+        starts |= {0: tried} if tried.is_file() else {}
         final_epochs = run["final_epochs"]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
     kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]
     trainings = trainings._replace(paces=[each / final_epochs[0] for each in final_epochs])
     records = halving.successive_halving(
-        archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted, expenses=expenses
+        archs, rungs, trainings, starts=starts if folds == 1 else None, fits=fits, kept=kept, fitted=fitted, expenses=expenses
     )
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds, expenses)
