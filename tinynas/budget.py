@@ -99,44 +99,41 @@ class Budget:
     def rungs(self, archs: Sequence[Arch]) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates `archs`, in order of preference.
 
-        There is time for MIN_STEPS (MIN_FOLDED_STEPS) steps in the first rung, of at most MOST_CANDIDATES. Rungs take about the
-        same time, up to MAX_RUNG_STEPS; the survivors of the first may be the slowest. The last has FINALISTS candidates; with
-        several folds and enough time it has FOLDED_FINALISTS.
+        Their epochs are those of the first candidate; the others train for equal times. In the first rung, of at most
+        MOST_CANDIDATES, there is time for MIN_STEPS (MIN_FOLDED_STEPS) steps on average. Rungs take the same time, up to
+        MAX_RUNG_STEPS. The last has FINALISTS candidates; with several folds and enough time it has FOLDED_FINALISTS.
         """
-        seconds = self.share("halving") * self.workers / self.folds
+        seconds, steps = self.share("halving") / self.folds, list(map(self.step, archs))
         least, last = (MIN_STEPS, FINALISTS) if self.folds == 1 else (MIN_FOLDED_STEPS, FOLDED_FINALISTS)
-        steps = list(map(self.step, archs))
         for first in range(min(MOST_CANDIDATES, len(archs)), FINALISTS, -1):
             counts = [first]
             while counts[-1] > last:
                 counts.append(max(last, ceil(counts[-1] * KEPT)))
-            each = seconds / len(counts)
-            if each >= least * sum(steps[:first]):
-                took = [sum(steps[:first]), *(count * max(steps[:first]) for count in counts[1:])]
-                return tuple(
-                    Rung(n, self._epochs(min(each / all_of, MAX_RUNG_STEPS))) for n, all_of in zip(counts, took, strict=True)
-                )
-        return (Rung(FINALISTS, self._epochs(min(seconds / FINALISTS / max(steps[:FINALISTS]), MAX_RUNG_STEPS))),)
+            times = [seconds / len(counts) / ceil(count / self.workers) for count in counts]  # of each candidate
+            if times[0] >= least * fmean(steps[:first]):
+                break
+        else:
+            counts, times = [FINALISTS], [seconds / ceil(FINALISTS / self.workers)]
+        epochs = [self._epochs(min(each / steps[0], MAX_RUNG_STEPS)) for each in times]
+        return tuple(map(Rung, counts, epochs))
 
     def final_epochs(self, arch: Arch) -> int:
         """Return the epochs of the final training of a network."""
         return self._epochs(min(self.share("final") / self.step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
 
     def needed(
-        self, archs: Sequence[Arch], trials: int, trial: tuple[int, int], rungs: Sequence[Rung], final_epochs: int
+        self, archs: Sequence[Arch], trials: int, trial: tuple[int, int], rungs: Sequence[Rung], final_epochs: Sequence[int]
     ) -> float:
         """Predict the seconds of wall-clock time of a search with the candidates `archs` on this machine while idle.
 
         `trials` trainings of networks like the first compare recipes; `trial` has the epochs and the folds of each. The first
-        network is trained finally.
+        network is trained finally; the `final_epochs` of each say how its epochs in the rungs differ from those of the first.
         """
         steps = list(map(self.step, archs))
         comparing = ceil(trials / self.workers) * prod(trial) * self.steps_per_epoch * steps[0]
-        training = 0.0
-        for rung in rungs:
-            largest = sorted(steps[: rungs[0].candidates], reverse=True)[: rung.candidates]
-            training += rung.epochs * self.steps_per_epoch * max(sum(largest) / self.workers, largest[0])
-        final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * steps[0]
+        longest = max(n * step / final_epochs[0] for n, step in zip(final_epochs, steps[: rungs[0].candidates], strict=False))
+        training = self.steps_per_epoch * longest * sum(rung.epochs * ceil(rung.candidates / self.workers) for rung in rungs)
+        final = final_epochs[0] * max(1, (self.samples + self.validation) // self.batch) * steps[0]
         fixed = self.slowdown * (FIXED + self.sampled * PLANNING / self.workers)
         return fixed + comparing + self.folds * training + final
 

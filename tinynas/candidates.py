@@ -76,13 +76,13 @@ def first_network(
     is_trainable: Callable[[Arch], bool] = always,
     family: Family = PLAIN,
     *,
-    fits: Callable[[Arch], bool] = always,
+    built: Callable[[Arch, Target], Costs] | None = None,
 ) -> Candidate | None:
     """Return the plain network of a family with the most multiply-accumulates that fits the target, with its costs, or None.
 
     Plain networks (`space.plain_network`) have 1 to 3 blocks per group; of signals the widest with 1 that fits is taken, if
-    there is one. `fits` says whether a network that fits by estimate fits as built; if not, narrower ones (NARROWER) are
-    tried. `is_trainable` says whether there is time to train it.
+    there is one. `built` returns the measured costs of a network that fits by estimate, such as `costs.built_costs`; if it
+    does not fit as built, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
     """
     sizes = {plain_network(space, size, classes, family): size for size in plain_sizes(space)}
     is_wide_first = is_of_signals(space)
@@ -91,7 +91,8 @@ def first_network(
             size = sizes[arch]
             for factor in NARROWER:
                 less = plain_network(space, size._replace(width=factor * size.width), classes, family)
-                if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
+                cost = quick_costs(target, less)
+                if cost is not None and cost.fit and (built is None or (cost := built(less, target)).fit):
                     return less, cost
     return None
 

@@ -59,7 +59,7 @@ class Rung:
     """One round of successive halving, in which some candidate networks are trained for some epochs."""
 
     candidates: int  # number of networks that are trained
-    epochs: int  # for each candidate in this rung
+    epochs: int  # of each candidate in this rung, times its pace (`Trainings.paces`)
 
 
 def total_epochs(rungs: Sequence[Rung]) -> int:
@@ -162,8 +162,10 @@ def train_one(
 ) -> Score:
     """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
 
-    An interrupted training resumes from its last checkpoint; an interrupted cross-validation begins again. The weights of a
-    fitted network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no recipe.
+    An interrupted training resumes from its last checkpoint; an interrupted cross-validation begins again. Its trainings begin
+    with the weights of the same folds in an earlier one, or else with random weights: those of `start` may have seen the
+    samples that judge them. The weights of a fitted network are computed from the samples (`load_fitted`), so it needs no
+    epochs, no initial weights and no recipe.
 
     Args:
         arch: The architecture as JSON.
@@ -188,14 +190,22 @@ def train_one(
         if is_fitted(architecture):
             load_fitted(module, architecture, *seen)
         else:
-            if start is not None:
-                module.load_state_dict(torch.load(start, weights_only=True))
+            begin = None if start is None else fold_file(start, fold) if folds > 1 else Path(start)
+            if begin is not None and (folds <= 1 or begin.is_file()):
+                module.load_state_dict(torch.load(begin, weights_only=True))
             fit(module, *seen, recipe_of(data, epochs, len(seen[0]), recipe), run)
+            if folds > 1:
+                save(on_cpu(module), fold_file(end, fold))
         outputs.append(scores(module, values))
         targets.append(labels)
     save(on_cpu(module), Path(end))
     checkpoint.unlink(missing_ok=True)
     return _score(np.concatenate(outputs), np.concatenate(targets), head)
+
+
+def fold_file(end: str, fold: int) -> Path:
+    """Return the file of the weights of one training of a cross-validation; `end` is the file of its last training."""
+    return Path(end).with_suffix(f".{fold}.pt")
 
 
 def state_file(end: Path) -> Path:
@@ -272,6 +282,7 @@ class Trainings(NamedTuple):
     seed: int = 0  # base of the seeds
     recipe: str | None = None  # its name; None for the first for the kind of samples
     folds: int = 1  # of a cross-validation, 1 for none; or FINAL
+    paces: Sequence[float] = ()  # factors on the epochs of each candidate in a rung, for equal times; empty for equal epochs
     progress: Progress = silent  # called before and after each training, and twice per second
 
     def call(
@@ -285,8 +296,7 @@ class Trainings(NamedTuple):
     ) -> Callable[[], Score]:
         """Return a call of `train_one` with these settings, without arguments.
 
-        `end` is relative to the folder of the run, `seed` is added to the common seed, and a cross-validation begins with
-        random weights, because those of `start` may have seen the samples that judge it.
+        `end` is relative to the folder of the run, `seed` is added to the common seed.
         """
         place = self.folder.resolve()
         return partial(
@@ -295,7 +305,7 @@ class Trainings(NamedTuple):
             str(place / DATA),
             epochs,
             self.seed + seed,
-            start=None if start is None or self.folds > 1 else str(start.resolve()),
+            start=None if start is None else str(start.resolve()),
             end=str(place / end),
             recipe=self.recipe,
             folds=self.folds,
@@ -454,8 +464,8 @@ def successive_halving(
 
     def report(number: int, running: int = 0, loss: str = "") -> None:
         best, times = _best(record for (rung, _), record in done.items() if rung == number), trainings.trained_times
-        epochs = sum(record["epochs"] for record in done.values()) * times + running
-        progress(f"rung {number + 1} of {len(rungs)}{loss}{best}", epochs, total_epochs(rungs) * times)
+        epochs, total = sum(record["epochs"] for record in done.values()) * times + running, total_epochs(rungs) * times
+        progress(f"rung {number + 1} of {len(rungs)}{loss}{best}", min(epochs, total), total)
 
     flawless = dict[int, dict[str, Any]]()  # candidates that made no error, best first -> their latest records
     for number, rung in enumerate(rungs):
@@ -475,14 +485,15 @@ def successive_halving(
         done |= {(number, each): {**flawless[each], "rung": number, "epochs": 0} for each in survivors if each in flawless}
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
+        epochs = {each: max(1, round(rung.epochs * (trainings.paces[each] if trainings.paces else 1))) for each in missing}
         calls = [
-            trainings.call(candidates[candidate], rung.epochs, file, start=initial.get(candidate), seed=candidate)
+            trainings.call(candidates[candidate], epochs[candidate], file, start=initial.get(candidate), seed=candidate)
             for candidate, file in zip(missing, weights, strict=True)
         ]
         report(number)
         for index, score in trainings.as_they_end(calls, weights, partial(report, number)):
             record = {"rung": number, "candidate": missing[index], **score._asdict(), "weights": weights[index]}
-            record["epochs"] = 0 if missing[index] in fitted else rung.epochs
+            record["epochs"] = 0 if missing[index] in fitted else epochs[missing[index]]
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
         ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds, expenses)

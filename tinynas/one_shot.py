@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import accumulate, islice
+from itertools import islice
 from math import ceil, sqrt
 from pathlib import Path
 from pickle import UnpicklingError
@@ -32,11 +32,10 @@ from .budget import PLANNING, Budget, step_seconds
 from .costs import Target, quick_costs
 from .costs import costs as costs_of
 from .evolution import Evaluated, Evaluator, Evolution, best_of, check_feasible, evolve, without_plan
-from .journal import Ledger
 from .space import SearchSpace, arch_of, largest, sample
 from .stage_one import FEASIBLE, Setting, best_setting, limits_for_share, most_feasible
 from .tasks.dataset import Dataset, sized
-from .training_run import TrainingRun, logged, unlogged
+from .training_run import TrainingRun
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from .learning.team import Team
     from .learning.train import Recipe
 
-SUPERNET, MEASUREMENTS, LOGS = "supernet.pt", "evolution.jsonl", "tensorboard"  # in the folder of the run
+SUPERNET, MEASUREMENTS = "supernet.pt", "evolution.jsonl"  # in the folder of the run
 TITLE = "training the supernet"
 CHECKPOINTS = "largest.epoch", "supernet.epoch"  # of the two trainings, deleted at the end
 LEARNING_RATE = 0.05  # learning rate for a batch of 256
@@ -210,20 +209,16 @@ def train_supernet(
         with thread_count(share):
             _train(data, space, budget, folder, replace(run, progress=lambda _, running, __: report(running)))
         return
-    call: Callable[[], Any] = partial(
-        train_in_worker, space, budget, str(folder.resolve()), run.seed, is_logged=run.log is not unlogged
-    )
+    call: Callable[[], Any] = partial(train_in_worker, space, budget, str(folder.resolve()), run.seed)
     for _ in halving.Trainings(folder, workers).as_they_end([call], [SUPERNET], report):
         done = epochs
 
 
-def train_in_worker(space: SearchSpace, budget: SupernetBudget, folder: str, seed: int, *, is_logged: bool) -> None:
+def train_in_worker(space: SearchSpace, budget: SupernetBudget, folder: str, seed: int) -> None:
     """Train the supernet of a run's folder in one process, and write the file SUPERNET; see `train_supernet`."""
     place = Path(folder)
-    note = halving.noting(halving.state_file(place / SUPERNET))
-    with logged(place / LOGS if is_logged else None) as log:
-        run = TrainingRun(seed, log=log, after_step=note)
-        _train(halving.load_data(place / halving.DATA), space, budget, place, run)
+    run = TrainingRun(seed, after_step=halving.noting(halving.state_file(place / SUPERNET)))
+    _train(halving.load_data(place / halving.DATA), space, budget, place, run)
 
 
 def _train(data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun) -> None:
@@ -237,10 +232,10 @@ def _train(data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Pa
     supernet = Supernet(space, len(data.classes), seed=run.seed)
     if is_first:
         alone = module_of(supernet.largest, run.seed)
-        fit(alone, *samples, recipe, replace(_phase(run, "largest", states[0], 0), team=None))
+        fit(alone, *samples, recipe, replace(_phase(run, states[0], 0), team=None))
         supernet.load(alone)
         supernet.sort()
-    fit_supernet(supernet, *samples, replace(recipe, epochs=budget.epochs), _phase(run, "supernet", states[1], budget.warm_up))
+    fit_supernet(supernet, *samples, replace(recipe, epochs=budget.epochs), _phase(run, states[1], budget.warm_up))
     if is_first:
         save(on_cpu(supernet), folder / SUPERNET)
         for state in states:
@@ -301,13 +296,12 @@ def data_hash(data: Dataset) -> str:
     return total.hexdigest()
 
 
-def _phase(run: TrainingRun, name: str, checkpoint: Path, before: int) -> TrainingRun:
-    """Return `run` for one phase, after `before` epochs of others, with its own checkpoint and the names of its logs."""
+def _phase(run: TrainingRun, checkpoint: Path, before: int) -> TrainingRun:
+    """Return `run` for one phase, after `before` epochs of others, with its own checkpoint."""
     note = run.after_step
     return replace(
         run,
         checkpoint=checkpoint,
-        log=run.log if run.log is unlogged else lambda curve, value, at: run.log(f"{name}/{curve}", value, at),
         progress=lambda what, done, total: run.progress(what, before + done, total),
         after_step=note and (lambda done, loss: note(before + done, loss)),
     )
@@ -355,7 +349,7 @@ def evolve_with_weights(
 ) -> list[Evaluated]:
     """Evolve networks with the weights of the supernet of a run's folder; return all evaluated networks, the best first."""
     place = str(folder.resolve())
-    evaluated = evolve(
+    return evolve(
         space,
         target,
         classes,
@@ -368,10 +362,6 @@ def evolve_with_weights(
         seed=run.seed,
         progress=run.progress,
     )
-    accuracies = (value for (_, kind), value in Ledger(folder / MEASUREMENTS).known.items() if kind == "accuracy")
-    for number, best_so_far in enumerate(accumulate(accuracies, max), 1):
-        run.log("evolution/best accuracy", best_so_far, number)
-    return evaluated
 
 
 def finalists_of(

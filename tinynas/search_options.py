@@ -17,7 +17,6 @@ from .evolution import OBJECTIVES
 from .one_shot import MAX_PROCESSES, SUPERNET
 from .settings import STRATEGIES, SearchOptions
 from .stage_one import check_share
-from .training_run import check_tensorboard
 
 if TYPE_CHECKING:
     from .learning.team import Team
@@ -44,8 +43,6 @@ def check_options(options: SearchOptions, kind: str) -> None:
         raise CompileError("archs are given without rungs", "give the rungs of their training, too")
     if options.supernet:
         search_of(options.supernet)
-    if options.tensorboard:
-        check_tensorboard()
 
 
 def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
@@ -61,10 +58,7 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out strategy, or give strategy=halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
-    strategy = _choose_strategy(strategy, options.against, folder, team)
-    if options.tensorboard and strategy == "halving":
-        raise CompileError("tensorboard has no effect in a search by halving", "leave it out, or give strategy=supernet")
-    return strategy
+    return _choose_strategy(strategy, options.against, folder, team)
 
 
 def search_of(folder: str) -> dict[str, Any]:

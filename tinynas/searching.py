@@ -46,7 +46,7 @@ from .stage_one import FEASIBLE
 from .tasks.dataset import Dataset, sized
 from .tasks.evaluation.baselines import Baseline, baselines
 from .trained import companion_bytes, deploy
-from .training_run import TrainingRun, logged
+from .training_run import TrainingRun
 from .workers import Workers, pool
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 BUILT, LOCK = "built.jsonl", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 14  # of RUN
+VERSION = 15  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -65,7 +65,7 @@ class SearchResult:
     """The result of a search: the best network, trained and deployed, and all candidates."""
 
     arch: Arch
-    costs: Costs  # as built with random weights; code and stack of the other candidates are estimates
+    costs: Costs  # as built with random weights; code and stack of sampled candidates are estimates
     accuracy: dict[str, float]  # `validation`, which decided the search, `test` and `test_int8`; detectors: average precision
     interval: tuple[float, float]  # 95 % confidence interval of `test_int8`
     predicted: NDArray[np.int64] | None  # class of each test sample by the int8 network; None for a detector
@@ -260,20 +260,16 @@ def _time_budget(this: _Search) -> Budget:
 
 
 def _plain_networks(this: _Search, budget: Budget) -> tuple[list[tuple[Arch, Costs]], Callable[[Arch], bool]]:
-    """Return the `first_network` of each family that fits, with its costs, and whether there is time to train a network."""
+    """Return the `first_network` of each family that fits, with its costs as built, and whether there is time to train one."""
     target, space, classes = this.target, this.space, this.classes
     is_trainable = partial(_is_trainable, budget, 2 * budget.step(arch_of(space, smallest(space), classes)))
     this.progress("choosing the first networks", 0, 1)
-    build, (family, *more) = _builder(target, this.folder), families_of(space)
-    first = first_network(space, target, classes, is_trainable, family, fits=lambda arch: build(arch).fit)
-    fitting = partial(first_network, fits=partial(_fits_as_built, target))
-    others = this.workers.each(fitting, [(space, target, classes, is_trainable, each) for each in more])
-    return [each for each in (first, *others) if each is not None], is_trainable
-
-
-def _fits_as_built(target: Target, arch: Arch) -> bool:
-    """Return whether a network fits when it is built; the build is cached."""
-    return built_costs(arch, target).fit
+    calls = [(space, target, classes, is_trainable, family) for family in families_of(space)]
+    firsts = [each for each in this.workers.each(partial(first_network, built=built_costs), calls) if each is not None]
+    ledger = Ledger(this.folder / BUILT)
+    for arch, cost in firsts:
+        ledger.add(arch, "built", cost.record())
+    return firsts, is_trainable
 
 
 def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: Sequence[Arch]) -> dict[str, Any]:
@@ -301,7 +297,7 @@ def _needed(budget: Budget, record: dict[str, Any]) -> float:
     """Predict the seconds of wall-clock time that a search by halving needs, from the dict of `_timed_record`."""
     archs = [arch for arch, _ in _candidates_of(record)]
     rungs = [Rung(*pair) for pair in record["rungs"]]
-    return budget.needed(archs, len(record["recipes"]), tuple(record["trial"]), rungs, record["final_epochs"][0])
+    return budget.needed(archs, len(record["recipes"]), tuple(record["trial"]), rungs, record["final_epochs"])
 
 
 def _is_trainable(budget: Budget, seconds: float, arch: Arch) -> bool:
@@ -349,8 +345,9 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
     kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]
+    trainings = trainings._replace(paces=[each / final_epochs[0] for each in final_epochs])
     records = halving.successive_halving(
-        archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted, expenses=expenses
+        archs, rungs, trainings, starts=starts if folds == 1 else None, fits=fits, kept=kept, fitted=fitted, expenses=expenses
     )
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds, expenses)
@@ -380,12 +377,11 @@ def _evolve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) 
     if options.supernet and not (folder / one_shot.SUPERNET).is_file():
         search_of(options.supernet)  # it may have been deleted since this search began
         write_file(folder / one_shot.SUPERNET, (Path(options.supernet) / one_shot.SUPERNET).read_bytes())
-    with logged(folder / one_shot.LOGS if options.tensorboard else None) as log:
-        training = TrainingRun(options.seed, team=this.team, log=log, progress=this.progress)
-        one_shot.train_supernet(this.data, space, budget, folder, training, workers=this.workers, threads=options.processes)
-        evaluated = one_shot.evolve_with_weights(
-            space, this.target, this.classes, budget.evolution, folder, workers=this.workers, run=training
-        )
+    training = TrainingRun(options.seed, team=this.team, progress=this.progress)
+    one_shot.train_supernet(this.data, space, budget, folder, training, workers=this.workers, threads=options.processes)
+    evaluated = one_shot.evolve_with_weights(
+        space, this.target, this.classes, budget.evolution, folder, workers=this.workers, run=training
+    )
     if run["evolved"]:
         return run, evaluated
     plain = [pair for pair in _candidates_of(run) if not is_fitted(pair[0])]

@@ -80,7 +80,6 @@ class SearchOptions:
     )
     processes: int = 2  # that train and plan networks in parallel
     ray: bool = _setting(False, "yes trains on the Ray cluster of RAY_ADDRESS, or on a local one")
-    tensorboard: bool = _setting(False, "supernet: yes writes a TensorBoard log to OUT/tensorboard")
     feasible: float = _setting(
         0.8, "least share of the networks of an input size, or of a supernet's width, that must fit the device"
     )

@@ -177,7 +177,9 @@ def families_of(space: SearchSpace) -> tuple[Family, ...]:
     """Return the families of plain networks of a space, in the order in which to try them: the first trains fast."""
     if space.anchors:
         return (PLAIN,)
-    families = SIGNAL_FAMILIES if is_of_signals(space) else IMAGE_FAMILIES
+    families: tuple[Family, ...] = SIGNAL_FAMILIES if is_of_signals(space) else IMAGE_FAMILIES
+    if max(space.stem_stride) == 1:  # on maps as large as the image, bottlenecks train half as fast
+        families = (families[1], families[0], *families[2:])
     return tuple(each for each in families if each.pooling in space.poolings)
 
 

@@ -44,7 +44,6 @@ def search(
     seed: int = SEED,
     processes: int = 2,
     ray: bool = False,
-    tensorboard: bool = False,
     search_plan: bool = False,
     energy_mj: float | None = None,
     progress: Progress = silent,
@@ -71,7 +70,6 @@ def search(
         prepared: how the files become samples (image size, audio features and the like); None is the task's default. Sizes that
             are None are chosen by the search; if `space` is given, they are the task's default.
         ray: train on the Ray cluster of the environment variable RAY_ADDRESS, or on a local one.
-        tensorboard: write a TensorBoard log of a supernet's training to `out`/tensorboard.
         search_plan: also search the plan of each network, and smaller kernels in its first blocks (see docs/TINYNAS.md).
         energy_mj: energy limit of one inference in mJ, for a device whose current is known. None is no limit.
         changes: fields of PlanOptions, as for `plan`.
@@ -90,7 +88,6 @@ def search(
         seed=seed,
         processes=processes,
         ray=ray,
-        tensorboard=tensorboard,
         feasible=feasible,
         search_plan=search_plan,
         against=against,

@@ -15,7 +15,7 @@ class Nothing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in OPTIONAL:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-OPTIONAL = set("torch torchao onnx onnxruntime PIL ray tensorboard unicorn capstone elftools ai_edge_litert".split())
+OPTIONAL = set("torch torchao onnx onnxruntime PIL ray unicorn capstone elftools ai_edge_litert".split())
 sys.meta_path.insert(0, Nothing())
 kept, known = [*sys.path], {*sys.modules}
 for path in sys.argv[1:]:

@@ -56,7 +56,8 @@ def rungs(budget: Budget, arch: Arch) -> tuple[Rung, ...]:
 
 def needed(budget: Budget, arch: Arch) -> float:
     """Return the predicted seconds of a search whose networks are all as large as `arch`, with one trial of 3 augmentations."""
-    return budget.needed([arch] * MOST_CANDIDATES, 3, budget.trial(arch, 3), rungs(budget, arch), budget.final_epochs(arch))
+    final = [budget.final_epochs(arch)] * MOST_CANDIDATES
+    return budget.needed([arch] * MOST_CANDIDATES, 3, budget.trial(arch, 3), rungs(budget, arch), final)
 
 
 @pytest.mark.parametrize("minutes", [5, 20, 60])
@@ -66,8 +67,8 @@ def test_the_parts_of_a_search_take_no_longer_than_the_time_limit(minutes: float
     for samples, speed in machines if folds == 1 else machines[:2]:  # only few samples are divided into folds
         budget = Budget(60 * minutes, workers, speed, samples, 64, folds, samples // 4)
         for arch in filter(budget.is_trainable, archs(30)):
-            # a rung with an odd number of candidates leaves a worker idle, but never for a whole rung
-            assert needed(budget, arch) <= 1.15 * budget.seconds, (samples, speed, rungs(budget, arch))
+            rounded = 1.13 if samples == 20_000 else 1.0  # there, a single epoch may be longer than its share
+            assert needed(budget, arch) <= rounded * budget.seconds, (samples, speed, rungs(budget, arch))
 
 
 def test_most_of_the_time_is_training() -> None:
@@ -83,7 +84,17 @@ def test_the_needed_time_is_that_of_all_trainings_and_of_the_rest() -> None:
     rest = 1.5 * (FIXED + budget.sampled * PLANNING / 2)
     folded = (3 * 2 * 5 + 4 * (3 * 7 + 1 * 11)) * 10 * budget.step(arch)  # rounds of two workers, epochs, steps
     final = 13 * 12 * budget.step(arch)
-    assert budget.needed([arch] * 6, 3, (5, 3), [Rung(6, 7), Rung(2, 11)], 13) == pytest.approx(rest + folded + final)
+    assert budget.needed([arch] * 6, 3, (5, 3), [Rung(5, 7), Rung(2, 11)], [13] * 6) == pytest.approx(rest + folded + final)
+    longer = budget.needed([arch] * 6, 3, (5, 3), [Rung(5, 7), Rung(2, 11)], [13, 26, 13, 13, 13, 99])  # the last is left out
+    assert longer - rest - folded - final == pytest.approx(4 * (3 * 7 + 1 * 11) * 10 * budget.step(arch))
+
+
+def test_large_and_small_candidates_train_for_equal_times() -> None:
+    budget, (large, small) = Budget(600, 2, 1.0, 2_000, 64), (arch_of(SPACE, each(SPACE), 10) for each in (largest, smallest))
+    by_large, by_small = (budget.rungs([first, *[other] * 5]) for first, other in ((large, small), (small, large)))
+    assert by_large[0].epochs < by_small[0].epochs
+    share = budget.share("halving") / len(by_large) / (by_large[0].candidates / 2)
+    assert 0.6 * share < by_large[0].epochs * budget.steps_per_epoch * budget.step(large) <= share
 
 
 def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:

@@ -130,19 +130,20 @@ def test_the_first_network_of_signals_is_wide_rather_than_deep() -> None:
 
 def test_a_first_network_that_does_not_fit_as_built_becomes_narrower() -> None:
     space, target = small_images((32,)), Target(BOARD, api.limits_of(BOARD, ram="20k", flash="96k"))
-    built, first = list[Arch](), first_network(space, target, 4)
+    tried, first = list[Arch](), first_network(space, target, 4)
     assert first is not None
 
-    def fits(arch: Arch) -> bool:
-        built.append(arch)
-        return len(built) == 2
+    def built(arch: Arch, _: Target) -> Costs:
+        tried.append(arch)
+        return Costs(1, 2, 3, None, {} if len(tried) == 2 else {"ram": 1})
 
-    found = first_network(space, target, 4, fits=fits)
-    assert found is not None and built == [first[0], found[0]], "no network is built that is not needed"
+    found = first_network(space, target, 4, built=built)
+    assert found is not None and tried == [first[0], found[0]], "no network is built that is not needed"
+    assert found[1] == Costs(1, 2, 3, None, {}), "the costs as built"
     plain_ones = [arch_of(space, plain(space, width, depth), 4) for width in space.widths for depth in (1, 2, 3)]
     assert 0.75 * macs(first[0]) < macs(found[0]) < macs(first[0]) and found[0] not in plain_ones
     assert [len(group.kernels) for group in found[0].groups] == [len(group.kernels) for group in first[0].groups]
-    assert first_network(space, target, 4, fits=lambda _: False) is None
+    assert first_network(space, target, 4, built=lambda *_: Costs(1, 2, 3, None, {"ram": 1})) is None
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,7 @@ def test_the_first_network_of_each_family_has_its_convolutions_and_its_pooling(s
     archs = [pair[0] for pair in found if pair is not None]
     assert len(archs) == len(set(archs)) == len(families), "all fit, and no two are equal"
     assert len(families) == {"sensors": 7, "small_images": 4, "detectors": 1, "mobile": 2}[space.name]
+    assert families[0].full == (space.name in ("sensors", "small_images")), "the first trains fast"
     for arch, family in zip(archs, families, strict=True):
         kernels = {each for group in arch.groups for each in group.kernels}
         expansions = {each for group in arch.groups for each in group.expansions}

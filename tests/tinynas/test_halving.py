@@ -6,15 +6,18 @@ import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from cases.waves import SPACE, waves
 
-from tinynas import halving, workers
+from tinynas import halving, searching, workers
 from tinynas.arch import linear, nearest, to_json
+from tinynas.costs import Costs
 from tinynas.halving import Rung, Score, Trainings, batch_of, choose_recipe, clearly_worse_below, fitted_first, train_finally
+from tinynas.settings import SearchOptions
 from tinynas.space import arch_of, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.baselines import STRENGTHS
@@ -90,15 +93,12 @@ def test_sgd_is_chosen_if_it_is_clearly_better(
     assert choose_recipe(ARCH, ("none-sgd",), 3, trainings) == "none-sgd", "of a detector"
 
 
-def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weights(
-    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rungs_of_a_cross_validation_rank_by_loss(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     train = Trained({0: Score(0.9, 0.4), 1: Score(0.8, 0.2), 2: Score(0.9, 0.3)})
     monkeypatch.setattr(halving, "train_one", train)
     folded = trainings._replace(folds=4)
-    records = halving.successive_halving([ARCH] * 3, [Rung(3, 1), Rung(2, 2)], folded, starts={0: trainings.folder / "x.pt"})
-    assert [each["candidate"] for each in records if each["rung"] == 1] == [1, 2]
-    assert {call["start"] for call in train.calls} == {None} and {call["folds"] for call in train.calls} == {4}
+    records = halving.successive_halving([ARCH] * 3, [Rung(3, 1), Rung(2, 2)], folded)
+    assert [each["candidate"] for each in records if each["rung"] == 1] == [1, 2] and train.calls[0]["folds"] == 4
     assert [each["candidate"] for each in halving.best_candidates(records[:3], 1)] == [0, 2, 1], "the most accurate"
 
 
@@ -225,6 +225,52 @@ def test_a_cross_validation_trains_without_the_samples_that_judge(
     share = (labels == 1).mean()
     assert score.accuracy == pytest.approx(share)
     assert score.loss == pytest.approx(np.log(1 + np.exp(-2)) + 2 * (1 - share)), "-log of softmax"
+
+
+def test_a_cross_validation_continues_fold_by_fold(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    from tinynas.learning import train
+
+    began = list[float]()
+
+    def fit(module: Any, *_: Any) -> None:
+        began.append(module[-1].bias[0].item())
+        with torch.no_grad():
+            module[-1].bias[0] = len(began)
+
+    monkeypatch.setattr(train, "fit", fit)
+    folded, start = trainings._replace(folds=2), trainings.folder / "weights" / "a.pt"
+    folded.call(ARCH, 1, "weights/a.pt")()
+    folded.call(ARCH, 1, "weights/b.pt", start=start)()
+    assert began == [0, 0, 1, 2], "each fold has its own"
+    trainings._replace(folds=halving.FINAL).call(ARCH, 1, "weights/c.pt", start=trainings.folder / "weights" / "b.pt")()
+    for fold in range(2):
+        halving.fold_file(str(start), fold).unlink()
+    folded.call(ARCH, 1, "weights/d.pt", start=start)()
+    assert began[4:] == [4, 0, 0], "weights that have seen all samples are not used"
+
+
+def test_candidates_train_at_their_own_paces(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = Trained({0: 0.7, 1: 0.9, 2: 0.8})
+    monkeypatch.setattr(halving, "train_one", train)
+    records = halving.successive_halving([ARCH] * 3, [Rung(3, 4), Rung(2, 10)], trainings._replace(paces=[1, 2.5, 0.1]))
+    assert [(each["candidate"], each["epochs"]) for each in records] == [(0, 4), (1, 10), (2, 1), (1, 25), (2, 1)]
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_a_timed_search_trains_at_the_paces_of_the_final_training(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int
+) -> None:
+    """The trial of the recipe is a start for the first network, but no head start in a cross-validation."""
+    train, cost, folder = Trained({0: 0.9, 1: 0.8}), Costs(1, 1, 1, None, {}), trainings.folder
+    monkeypatch.setattr(halving, "train_one", train)
+    this = SimpleNamespace(folder=folder, workers=trainings.workers, options=SearchOptions(), progress=print, data=waves(400))
+    run = searching._halving_record([Rung(2, 4)], [(ARCH, cost), (replace(ARCH, stem=2 * ARCH.stem), cost)])
+    run |= {"folds": folds, "recipes": SENSORS[:1], "trial": (3, folds), "final_epochs": [10, 5]}
+    records = searching._halve(this, run, lambda _: cost)[1]
+    assert [(each["candidate"], each["epochs"]) for each in records] == [(0, 4), (1, 2), (0, 10)]
+    trial = str(folder / halving.trial_file(SENSORS[0]))
+    assert [call["start"] for call in train.calls[:3]] == [None, trial if folds == 1 else None, None]
 
 
 def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:

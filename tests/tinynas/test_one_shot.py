@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -23,7 +22,6 @@ from tinynas import (  # noqa: E402
     one_shot,
     search_options,
     search_report,
-    training_run,
 )
 from tinynas.arch import Arch, macs, to_json  # noqa: E402
 from tinynas.costs import Costs, Target, costs  # noqa: E402
@@ -39,7 +37,6 @@ from tinyweave import api  # noqa: E402
 from tinyweave.devices import find  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
-from tinyweave.support.installing import install  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_worker", "few_of_each_width")
 
@@ -58,7 +55,7 @@ def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest
         SPACE,
         TARGET,
         tmp_path_factory.mktemp("found"),
-        SearchOptions(tensorboard=True, supernet_budget=NUMBERS, rungs=RUNGS),
+        SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS),
     )
 
 
@@ -215,19 +212,6 @@ def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult
     assert not list(found.folder.glob("*.epoch"))
 
 
-def test_losses_rates_and_accuracies_are_logged_to_tensorboard(found: SearchResult) -> None:
-    """Logged are loss and learning rate per epoch for the largest network and the supernet, and the best accuracy so far."""
-    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard")
-    log = reading.EventAccumulator(str(found.folder / "tensorboard"))
-    log.Reload()
-    told = {name: [(each.step, each.value) for each in log.Scalars(name)] for name in log.Tags()["scalars"]}
-    assert [step for step, _ in told["largest/loss"]] == [1] and [step for step, _ in told["supernet/loss"]] == [1, 2]
-    assert all(0 < value < 3 for _, value in told["supernet/loss"]) and told["supernet/rate"][-1][1] < 1e-3
-    bests = [value for _, value in told["evolution/best accuracy"]]
-    assert bests == sorted(bests) and len(bests) == len(found.candidates)
-    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if "rung" not in each))
-
-
 def test_the_progress_of_a_supernet_counts_the_epochs_of_both_trainings(
     one_worker: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,20 +224,6 @@ def test_the_progress_of_a_supernet_counts_the_epochs_of_both_trainings(
     assert shown[0] == ("training the supernet", 0, 12) and shown[-1] == ("training the supernet", 12, 12)
     done = [count for text, count, _ in shown if text.startswith("training the supernet: loss ")]
     assert done == sorted(done) and 0 < done[-1] < 12 and (tmp_path / "supernet.pt").is_file()
-
-
-def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(training_run, "find_spec", lambda name: None)
-    with pytest.raises(CompileError, match=re.escape(f"TensorBoard, which is not installed; {install('tensorboard')}")):
-        search(
-            waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS, rungs=RUNGS)
-        )
-    assert not (tmp_path / "none").exists()
-
-
-def test_an_option_of_the_other_strategy_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CompileError, match="tensorboard has no effect in a search by halving; leave it out, or give"):
-        search_options.strategy_for("images", SearchOptions("halving", tensorboard=True), tmp_path, None)
 
 
 def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tinynas import candidates, halving, searching
 from tinynas.arch import PlanGene, from_json, linear, macs, nearest, to_json
 from tinynas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinynas.halving import Rung
+from tinynas.journal import Ledger
 from tinynas.prepare import task_of
 from tinynas.search_report import card, search_record
 from tinynas.searching import SearchResult, best_first, search, with_measured_overhead
@@ -107,6 +108,8 @@ def test_a_timed_search_also_fits_baselines_as_finalists(timed: SearchResult) ->
     final = timed.trained[-1]
     assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt") and timed.candidates[0][1].fit
     assert {each.name for each in timed.baselines} == {"majority class", "logistic regression", "k-NN"}
+    arch, cost = timed.candidates[0]
+    assert cost.record() == Ledger(timed.folder / searching.BUILT)(arch, "built"), "it was built before it was trained"
     fitted = [arch for arch, _ in timed.candidates[-2:]]
     assert fitted == [linear((1, 24, 2), 2), nearest((1, 24, 2), 2, 381)], "all samples of the larger class are stored"
     assert {number for number, (arch, _) in enumerate(timed.candidates) if arch in fitted} <= {

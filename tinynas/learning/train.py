@@ -26,7 +26,7 @@ from tinyweave.support.files import named
 
 from ..tasks.boxes import Head
 from ..tasks.dataset import SCALE
-from ..training_run import UNSAVED, TrainingRun, unlogged
+from ..training_run import UNSAVED, TrainingRun
 from . import detection
 from .augment import AUGMENT, pasted
 
@@ -106,7 +106,6 @@ def fit(
     losses = losses or _losses(compiled, recipe, generator)
     for epoch in range(first, recipe.epochs):
         module.train()
-        sums = list[Tensor]()
         order = torch.randperm(len(x), generator=generator)
         for number, part in enumerate(torch.split(order[: steps * recipe.batch], recipe.batch)):
             part = part.to(where)
@@ -117,8 +116,6 @@ def fit(
                 samples = augment(samples, generator)
             optimiser.zero_grad(set_to_none=True)  # parameters without a gradient are not changed
             each = losses(samples.contiguous(memory_format=torch.channels_last), targets, epoch * steps + number)
-            if run.log is not unlogged:
-                each = _noted(each, sums)
             if team is not None:
                 loss = team.backward(each, list(module.parameters()))
             else:
@@ -135,9 +132,6 @@ def fit(
             saved = time.monotonic()
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
             save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
-        if sums:
-            run.log("loss", float(torch.stack(sums).mean()), epoch + 1)
-            run.log("rate", float(schedule.get_last_lr()[0]), epoch + 1)
         run.progress("training", epoch + 1, recipe.epochs)
     return module.eval()
 
@@ -145,14 +139,6 @@ def fit(
 def pays_to_compile(where: torch.device, steps: int) -> bool:
     """Return whether torch.compile saves time in a training of `steps` steps on the device `where`."""
     return where.type == "cuda" and steps >= COMPILED_STEPS
-
-
-def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
-    """Yield losses unchanged, and append the value of each loss that is not None to the list `noted`."""
-    for loss in losses:
-        if loss is not None:
-            noted.append(loss.detach().float())
-        yield loss
 
 
 def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator) -> Losses:

@@ -179,8 +179,9 @@ def _preprocessed(model: Model, path: Path, read_as: SampleOptions) -> Samples:
     """Open files for a network whose inputs may be integers; the samples are real numbers."""
     graph = model.outside
     if read_as.scale is None:
-        has_images = any(file.suffix.lower() in media.IMAGES for file in ([path] if path.is_file() else path.rglob("*")))
-        known = recorded(model.file) or (_of_pixels(graph) if has_images else None)
+        known = recorded(model.file)
+        if not known and any(file.suffix.lower() in media.IMAGES for file in ([path] if path.is_file() else path.rglob("*"))):
+            known = _of_pixels(graph)
         read_as = replace(read_as, scale=known[0], offset=known[1]) if known else read_as
     real = {name: replace(graph.tensors[name], dtype="float32", quant=None) for name in graph.inputs}
     return read_as.open(path, replace(graph, tensors={**graph.tensors, **real}))

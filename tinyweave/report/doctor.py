@@ -21,7 +21,6 @@ PURPOSES = {  # an extra of pyproject.toml -> what needs it
     "search": "searching and training networks",
     "parquet": "reading data sets in .parquet files",
     "ray": "searching on several machines",
-    "tensorboard": "following a training in TensorBoard",
 }
 COMPILERS: Mapping[str, tuple[Callable[[], Toolchain], str]] = {  # what is compiled for -> its compiler, what needs it
     "this machine": (host, "running C here: without it, `verify` has only the emulated core and `run` computes in numpy"),
