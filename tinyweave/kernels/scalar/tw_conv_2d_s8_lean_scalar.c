@@ -1,6 +1,8 @@
 /* tw_conv_2d_s8_lean_scalar.c - int8 convolution in plain C for cores that multiply words one at a time: as
  * tw_conv_2d_s8_scalar, but inputs are packed in registers for each group of filters, not in scratch once for all groups.
  * tw_conv_scalar.h has the layers and the stream. */
+#include "tw_conv_scalar.h"
+
 #include "tw_conv_scalar_tile.h"
 
 #define OUTSIDE 0xFFFFFFFFu /* a place outside of the map */

@@ -3,6 +3,8 @@
  *
  * im2col packs an input of both pixels into a word, first + 2^16 * second. Words times weights, summed over two inputs, are the
  * sums of both pixels, each of 16 bits: the requirements bound the weights. tw_conv_scalar.h has the layers and the stream. */
+#include "tw_conv_scalar.h"
+
 #include "tw_conv_scalar_tile.h"
 
 #if defined(__ARM_ARCH_7M__) && defined(__GNUC__)

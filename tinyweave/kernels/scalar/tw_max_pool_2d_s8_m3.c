@@ -1,5 +1,7 @@
 /* tw_max_pool_2d_s8_m3.c - int8 maximum over a window in plain C: four channels of a word at once, for cores that load words from
  * any address. */
+#include "tw_pool.h"
+
 #include "tw_max_pool_words.h"
 
 #define SIGNS 0x80808080u
