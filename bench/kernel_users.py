@@ -136,7 +136,7 @@ def main() -> None:
         gain, user = best.get(row.name, (1.0, "front ends"))
         text = f"{gain:.2f}" if gain > 1.005 else ""
         if row.lean:
-            user, text = "plans with little RAM", "no scratch"
+            user, text = "plans with little RAM", "less scratch"
         elif row.compact:
             usual = row.name.removesuffix("_compact")
             user, text = "`--optimize flash`", f"{code_bytes([usual]) - code_bytes([row.name]):,} B of code"

@@ -68,9 +68,10 @@ KINDS += [
     (kind, core, "") for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
 ]
 KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
-KINDS += [(kind, "cortex-m3", "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
+KINDS += [(kind, "cortex-m3", "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "max_pool_2d")]
 KINDS += [(kind, "cortex-m7", "") for kind in sorted({k for row in VARIANTS if row.isa == "m7" for k in row.kinds})]
-KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
+KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("conv_2d", "cortex-m3", "lean")]
+KINDS += [("depthwise_conv_2d", CORE, "lean")]
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
 KINDS += [(INT16 + kind, "", "") for kind in INT16_KINDS]

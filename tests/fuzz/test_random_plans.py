@@ -33,6 +33,7 @@ UNREACHED = {
 }
 IN_SWEEPS = 30
 SEEDS = (1, 2, 3, 4, 5)  # under a wrong plan a kernel of seed 0 reads far outside of its arena
+OFFSETS = "tw_conv_2d_s8_lean_scalar"  # it has offsets of the input map in its scratch
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -77,9 +78,9 @@ def test_a_seed_always_gives_the_same_plans() -> None:
 def test_wrong_plans_are_detected(tmp_path: Path) -> None:
     """Plans whose buffers all overlap give other bytes, and a plan with too small an arena writes outside of it.
 
-    Plans with copies are left out: an overwritten index may lead anywhere.
+    Plans with copies or offsets in scratch are left out: an overwritten index may lead anywhere.
     """
-    made = (trial for seed in SEEDS for trial in trials(seed) if not trial.plan.copies)
+    made = (trial for seed in SEEDS for trial in trials(seed) if not trial.plan.copies and OFFSETS not in trial.plan.variants)
     wrong = [replace(trial, plan=_flattened(trial.plan)) for trial in made]
     library = build(tmp_path, wrong)
     assert isinstance(library, ctypes.CDLL)

@@ -24,6 +24,7 @@ EXPRESSIONS = {
     "one_over_one_plus": "tw_one_over_one_plus(x)",
     "saturating_shift_left": "tw_saturating_shift_left(x, n)",
     "high_mul": "tw_high_mul(x, n)",
+    **{f"rescale_down_{each}": f"tw_rescale_down(x, 2u * (uint32_t)n, {each} - 1)" for each in (1, 2, 8, 31)},
     "rounding_shift": "tw_rounding_shift(x, n)",
     "saturate16": "tw_saturate16(x)",
     "high_mul16": "tw_high_mul16(x, n)",
@@ -31,11 +32,18 @@ EXPRESSIONS = {
     "tanh_q15": "tw_tanh_q15(x, n)",
 }
 FILES_OF_C = ("all.c", "tw_softmax.c", "tw_q15.c")
+FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-fPIC", "-shared")
 Function = Callable[[np.ndarray, int], np.ndarray]
 
 
-@pytest.fixture(scope="module")
-def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Function]:
+# next to where a half of 16 bits changes its sign or carries, and at random
+FACTORS = [sign * (power + near) for sign in (1, -1) for power in (0, 1 << 15, 1 << 16, 1 << 30) for near in (-1, 0, 1)]
+FACTORS += [INT32.max, INT32.max - 0xFFFF, 0x7FFF8000, -0x7FFF8000, 1518500250, -1010580540]
+FACTORS += np.random.default_rng(31).integers(-INT32.max, INT32.max, 20).tolist()
+
+
+@pytest.fixture(scope="module", params=["", "-DTW_NO_LONG_PRODUCTS"])
+def functions(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Function]:
     folder = tmp_path_factory.mktemp("fixed_point")
     loops = [
         f"void test_{name}(const int32_t *from, int32_t *to, int32_t count, int32_t n)\n"
@@ -43,14 +51,14 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Function]:
         f"        to[i] = {expression};\n    }}\n}}\n"
         for name, expression in EXPRESSIONS.items()
     ]
-    head = '#include "tw_log_softmax_s8.c"\n#include "tw_q15.h"\n'  # their logarithm is static
+    head = '#include "tw_log_softmax_s8.c"\n#include "tw_q15.h"\n#include "tw_conv_scalar.h"\n'  # their logarithm is static
     (folder / "all.c").write_text(head + "\n".join(loops))
-    for path in {*sources(["tw_log_softmax_s8"]), FILES["tw_q15.h"], FILES["tw_q15.c"]}:
+    for path in {*sources(["tw_log_softmax_s8", "tw_conv_2d_s8_scalar"]), FILES["tw_q15.h"], FILES["tw_q15.c"]}:
         (folder / path.name).write_text(path.read_text())
     compiler, target = toolchain.host(), folder / "all.so"
     toolchain.compile_c(
         compiler,
-        ["-std=c99", "-DTW_PLAIN_C", "-O1", "-fPIC", "-shared", *(folder / name for name in FILES_OF_C), "-o", target],
+        [*FLAGS, *request.param.split(), *(folder / name for name in FILES_OF_C), "-o", target],
     )
     library = ctypes.CDLL(str(target))
 
@@ -95,10 +103,20 @@ def test_shifts_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
     assert np.array_equal(functions["rounding_shift"](x, n), fixed_point.rounding_shift(x, n))
 
 
-@pytest.mark.parametrize("n", [0, 1, -1, 1 << 30, INT32.max, 1518500250, -1010580540])
+@pytest.mark.parametrize("n", sorted({*FACTORS}))
 def test_high_products_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
-    x = numbers(INT32.min + 1, INT32.max)
+    x = numbers(INT32.min, INT32.max)
     assert np.array_equal(functions["high_mul"](x, n), fixed_point.high_mul(x, n))
+
+
+@pytest.mark.parametrize("n", [0, 1 << 30, (1 << 30) + 1, 1518500250, INT32.max])
+def test_downward_rescales_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
+    x = numbers(INT32.min, INT32.max)
+    high = fixed_point.high_mul(x, n)
+    for exponent in (1, 2, 8, 31):
+        inside = high < INT32.max if exponent == 1 else high <= INT32.max
+        found = functions[f"rescale_down_{exponent}"](x[inside], n)
+        assert np.array_equal(found, fixed_point.rounding_shift(high[inside], exponent))
 
 
 @pytest.mark.parametrize("n", [0, 1, -1, 1 << 14, 32767, -32768, 10923])

@@ -46,6 +46,7 @@ MOST_ROWS = 13  # of windows drawn for the dense kernel without scratch
 STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar", EIGHTS := "tw_depthwise_conv_2d_s8_m3")
+BY_RUNS = "tw_conv_2d_s8_lean_scalar"
 FOURS = "tw_fully_connected_s8_scalar"
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = tuple(f"tw_{kind}_s8_{isa}" for kind in ("gru", "simple_rnn") for isa in ("dsp", "mve"))
@@ -240,11 +241,19 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
+def leanest(geometry: dict[str, Any], inside: Sequence[int], outside: Sequence[int], depth: int) -> int:
+    """Return the scratch of BY_RUNS: a list of rows of two windows, or of taps and zero points for windows in the padding."""
+    sides = zip(inside, outside, geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
+    if any(pad or (count - 1) * stride + size > extent for extent, count, size, stride, pad in sides):
+        return 8 * int(np.prod(geometry["kernel"])) + depth
+    return 8 * geometry["kernel"][0]
+
+
 def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials for cores without DSP: sums may wrap, the bias may be missing."""
     is_depthwise, room = "depthwise" in kernel, 9 if rng.integers(4) else 40
     depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
-    depth = max(depth, scalar.CHANNELS) if kernel == EIGHTS else depth
+    depth = max(depth, scalar.CHANNELS) if kernel == EIGHTS else depth + depth % 2 * (kernel == BY_RUNS)
     units, chosen = depth if is_depthwise else int(rng.integers(1, 28)), dict[str, Any]()
     if is_depthwise and (kernel != EIGHTS or rng.integers(2)):
         chosen = {"kernel": (scalar.SIDE,) * 2, "stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES)))}
@@ -264,6 +273,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins | None:
     quantised |= {"out_min": -128} if rng.integers(4) == 0 else {}  # as relu6 often has
     plain = fast = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
     words, scratch = np.zeros(0, np.uint32), 8 * -(-products // 2) if kernel == SCALAR[0] else 0
+    scratch = leanest(geometry, inside, outside, depth) if kernel == BY_RUNS else scratch
     if scratch and scalar.largest_of_twos(filters).max() > scalar.MOST:
         return None
     if kernel != SCALAR[1]:
@@ -404,7 +414,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
         for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few", "raw"))
     },
     **{n: lambda rng, n=n: convolution(rng, n) for n in (*LEAN, *COLUMN)},
-    **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
+    **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in (*SCALAR, BY_RUNS)},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{
@@ -419,7 +429,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_softmax_s8_table_dsp": lambda rng: softmax(rng, "tw_softmax_s8_table_dsp"),
     **{n: lambda rng, n=n: mul(rng, n) for n in ("tw_mul_s8_dsp", "tw_mul_s8_mve")},
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
-    **{n: lambda rng, n=n: max_pool(rng, n) for n in (f"tw_max_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},
+    **{n: lambda rng, n=n: max_pool(rng, n) for n in (f"tw_max_pool_2d_s8_{isa}" for isa in ("dsp", "mve", "m3"))},
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
     **{n: lambda rng, n=n: lstm(rng, n) for n in LSTM},

@@ -53,11 +53,12 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7")),
     (order.two_pixels, ("tw_conv_2d_s8_outliers_dsp", "tw_conv_2d_s8_scalar")),
     (order.two_pixels, ("tw_conv_2d_s8_copying_dsp", "tw_conv_2d_s8_copying_m7")),
+    (order.two_pixels_by_filters, ("tw_conv_2d_s8_lean_scalar",)),
     (order.winograd, ("tw_conv_2d_s8_winograd_dsp",)),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_compact", "tw_average_pool_2d_s8_compact")),
     (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp", "tw_average_pool_2d_s16", "tw_max_pool_2d_s16")),
-    (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp", "tw_max_pool_2d_s16_dsp")),
+    (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp", "tw_max_pool_2d_s16_dsp", "tw_max_pool_2d_s8_m3")),
     (partial(order.channels, at_once=order.LANES // 2), ("tw_average_pool_2d_s16_mve", "tw_max_pool_2d_s16_mve")),
     (partial(order.channels, at_once=order.LANES), ("tw_average_pool_2d_s8_mve", "tw_max_pool_2d_s8_mve")),
     (

@@ -148,6 +148,20 @@ def two_pixels(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     return _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))
 
 
+@of_windows
+def two_pixels_by_filters(graph: Graph, op: Op, lowest: Numbers) -> Steps:
+    """List the reads and writes of tw_conv_2d_s8_lean_scalar, which reads two successive windows per two output channels.
+
+    `lowest` is as for `two_pixels`.
+    """
+    x, out, lowest = graph.input(op), graph.output(op), lowest.ravel()
+    begins = np.arange(0, len(lowest), 2)
+    ends = np.array(_in_turns(out.shape[3], 2, rest_at_once=True))
+    reads = np.minimum.reduceat(lowest, begins)[:, None] * x.pixel_bytes + 0 * ends
+    writes = (np.append(begins[1:], len(lowest)) - 1)[:, None] * out.pixel_bytes + ends
+    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+
+
 def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
     """Return the steps of a kernel that reads the windows of `pixels` successive output pixels, then writes these pixels.
 

@@ -99,7 +99,7 @@ class Variant:
 
     # a kernel with one of these flags is returned by `variant_for` only if the planner asks for such kernels
     flash_heavy: bool = False  # has many more bytes of constants, and is not always faster
-    lean: bool = False  # needs no scratch; a kernel of the same core with scratch is faster on whole maps
+    lean: bool = False  # needs less scratch; a kernel of the same core with more scratch is faster on whole maps
     copying: bool = False  # first copies its weight stream to scratch (RAM), which pays only if Flash has wait states
     compact: bool = False  # has less code than the usual portable kernel, and is slower
 

@@ -266,8 +266,14 @@ def test_cores_without_cycle_constants_have_no_lean_kernels(graph: Graph):
     assert not lean_names(graph, "cortex-m55") and lean_names(graph, "cortex-m33")
 
 
-def test_cores_without_dsp_have_no_lean_kernels(graph: Graph):
-    assert not lean_names(graph, "cortex-m3")
+@pytest.mark.parametrize("core", ["cortex-m3", "rv32imc"])
+def test_cores_without_dsp_have_lean_convolutions_with_less_scratch(graph: Graph, core: str):
+    lean = [op for op in graph.ops if op.name in lean_names(graph, core)]
+    assert {op.kind for op in lean} == {"conv_2d"}
+    for op in lean:
+        rows = [variant_for(graph, op, core, which) for which in ("lean", "")]
+        few, many = (row.scratch(graph, op) for row in rows)
+        assert 0 < few < many and rows[0].flash(graph, op) == rows[1].flash(graph, op)
 
 
 @pytest.fixture(scope="module")

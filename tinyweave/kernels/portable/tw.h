@@ -161,10 +161,26 @@ static inline tw_span tw_inside(int32_t first, int32_t taps, int32_t step, int32
     return span;
 }
 
+/* x * 2^exponent modulo 2^32. */
+static inline int32_t tw_shift_left(int32_t x, int32_t exponent) { return (int32_t)((uint32_t)x << exponent); }
+
+/* Cores that multiply 32 bits by 32 bits to 64 only in a function of the compiler's library. */
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+#define TW_NO_LONG_PRODUCTS
+#endif
+
 /* a * b / 2^31, rounded half up (gemmlowp SaturatingRoundingDoublingHighMul); a and b must not both be INT32_MIN. */
 static inline int32_t tw_high_mul(int32_t a, int32_t b)
 {
+#ifdef TW_NO_LONG_PRODUCTS
+    /* from four products of halves; bits 14 and 15 of `lower` are bits 30 and 31 of the product */
+    const int32_t a_low = a & 0xFFFF, a_high = a >> 16, b_low = b & 0xFFFF, b_high = b >> 16;
+    const int32_t upper = a_high * b_low + (int32_t)((uint32_t)a_low * (uint32_t)b_low >> 16);
+    const int32_t lower = a_low * b_high + (upper & 0xFFFF);
+    return tw_shift_left(a_high * b_high + (upper >> 16), 1) + ((lower + 0x4000) >> 15);
+#else
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+#endif
 }
 
 /* x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT); 1 <= exponent <= 31,
@@ -174,9 +190,6 @@ static inline int32_t tw_rounding_shift(int32_t x, int32_t exponent)
     /* half of 2^exponent is added as a 1 after all but one of the shifts: before them the sum could overflow */
     return (((x + (x >> 31)) >> (exponent - 1)) + 1) >> 1;
 }
-
-/* x * 2^exponent modulo 2^32. */
-static inline int32_t tw_shift_left(int32_t x, int32_t exponent) { return (int32_t)((uint32_t)x << exponent); }
 
 /* sum + bias[channel] modulo 2^32; bias may be a null pointer. */
 static inline int32_t tw_add_bias(int32_t sum, const int32_t *bias, int32_t channel)

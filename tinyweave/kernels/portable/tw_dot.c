@@ -81,8 +81,13 @@ void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filte
 void tw_dot1(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum)
 {
     int32_t total = *sum; /* in a register: the compiler must assume that a store to *sum changes x and weights */
-    for (int32_t i = 0; i < count; ++i) {
-        total += (x[i] - zero) * weights[i];
+    const int8_t *const end = x + count, *const fours = x + (count & ~3);
+    for (; x != fours; x += 4, weights += 4) {
+        total += (x[0] - zero) * weights[0] + (x[1] - zero) * weights[1];
+        total += (x[2] - zero) * weights[2] + (x[3] - zero) * weights[3];
+    }
+    for (; x != end; ++x, ++weights) {
+        total += (*x - zero) * *weights;
     }
     *sum = total;
 }

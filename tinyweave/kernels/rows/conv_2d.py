@@ -34,6 +34,16 @@ by_pair = partial(
     layout="tw_conv_dsp.h",
     features=pairs,
 )
+# kernels of tw_conv_scalar.h: two pixels in a word
+by_words = partial(
+    by_pixel,
+    params="tw_conv_scalar",
+    isa="registers",
+    flash=scalar.flash,
+    stream=dense.of_filters(scalar.stream),
+    layout="tw_conv_scalar.h",
+    features=cycle_features.packed_pairs,
+)
 by_pixel_s16 = partial(by_pixel, params="tw_conv_s16_word", types=S16, has_part=False)
 transposed = partial(Variant, kinds=("transpose_conv",))
 
@@ -100,17 +110,8 @@ ROWS: tuple[Variant, ...] = (
     ),
     by_pixel_and_fours("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel_and_fours("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
-    by_pixel(
-        "tw_conv_2d_s8_scalar",
-        params="tw_conv_scalar",
-        isa="registers",
-        applies=scalar.DENSE,
-        scratch=scalar.scratch,
-        flash=scalar.flash,
-        stream=dense.of_filters(scalar.stream),
-        layout="tw_conv_scalar.h",
-        features=cycle_features.packed_pairs,
-    ),
+    by_words("tw_conv_2d_s8_lean_scalar", applies=scalar.LEAN, scratch=scalar.lean_scratch, lean=True),
+    by_words("tw_conv_2d_s8_scalar", applies=scalar.DENSE, scratch=scalar.scratch),
     by_pixel_and_fours("tw_conv_2d_s8", applies=COMPACT),
     transposed("tw_transpose_conv_s8", params="tw_conv", features=cycle_features.meetings),
     *(

@@ -50,6 +50,7 @@ ROWS: tuple[Variant, ...] = (
     average_pool("tw_average_pool_2d_s8", has_rows=True),
     max_pool("tw_max_pool_2d_s8_mve", isa="mve", applies=(has_4_output_channels,), features=vectors),
     max_pool("tw_max_pool_2d_s8_dsp", isa="dsp", applies=(has_4_output_channels,)),
+    max_pool("tw_max_pool_2d_s8_m3", isa="m3", applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(
         "tw_resize_bilinear_s8_float",

@@ -95,6 +95,12 @@ def fours(given: Filters) -> Words:
     return joined(count // UNITS, given.padded(count).bias, words)
 
 
+def has_3_outputs(graph: Graph, op: Op) -> Check:
+    """There are at least 3 output channels: the portable kernel, which packs no inputs, takes fewer cycles for one or two."""
+    units = graph.output(op).shape[-1]
+    return Check(units > 2, f"there are {units}")
+
+
 def quads_fit(graph: Graph, op: Op) -> Check:
     """The weights k and k + 2 of each four of a filter have at most 255 in absolute values together."""
     weights = graph.input(op, 1).data
@@ -153,6 +159,20 @@ def scratch(graph: Graph, op: Op) -> int:
     return 8 * -(-prod(graph.input(op, 1).shape[1:]) // 2)
 
 
+def has_even_depth(graph: Graph, op: Op) -> Check:
+    """The number of input channels is even."""
+    depth = graph.input(op).shape[3]
+    return Check(depth % 2 == 0, f"it is {depth}")
+
+
+def lean_scratch(graph: Graph, op: Op) -> int:
+    """Return the bytes of the list of runs of two windows, and of a pixel of zero points."""
+    x, out, (_, rows, cols, depth) = graph.input(op).shape, graph.output(op).shape, graph.input(op, 1).shape
+    axes = zip(x[1:3], out[1:3], (rows, cols), op.attrs["stride"], op.attrs["padding"], strict=True)
+    inside = all(not pad[0] and (count - 1) * stride + size <= extent for extent, count, size, stride, pad in axes)
+    return 8 * rows if inside else 8 * rows * cols + depth
+
+
 def flash_of_eights(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of a depthwise convolution."""
     _, *window, count = graph.input(op, 1).shape
@@ -160,8 +180,9 @@ def flash_of_eights(graph: Graph, op: Op) -> int:
 
 
 PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1)
-FULLY_CONNECTED = (has_weights, weights_are_int8, weights_have_no_zero_point, quads_fit)
+FULLY_CONNECTED = (has_weights, weights_are_int8, weights_have_no_zero_point, has_3_outputs, quads_fit)
 DENSE = (has_one_group, *PLAIN, rescales_are_normal, two_weights_fit)
+LEAN = (has_even_depth, *DENSE)
 EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, rescales_are_normal)
 NARROW = (window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide)
 DEPTHWISE = (depth_multiplier_is_1, *NARROW, *PLAIN, shifts_go_right)

@@ -5,19 +5,7 @@
  * sums of both pixels, each of 16 bits: the requirements bound the weights. tw_conv_scalar.h has the layers and the stream. */
 #include "tw_conv_scalar.h"
 
-#define FILTERS 2 /* of a group; tests draw as many */
-#define HALF 0x8000u /* added to each product of two inputs: its low half is then no negative number */
-
-/* The packed windows of two pixels, and groups of filters. The assembly reads the members in this order. */
-typedef struct {
-    const uint32_t *stream;       /* of the first group */
-    int32_t lead;                 /* for the assembly: steps that the first round of four lacks */
-    uint32_t surplus;             /* HALF for each two inputs */
-    int32_t zero;                 /* of the output */
-    const uint32_t *inputs, *end;
-    int8_t *to, *other;           /* outputs of the first pixel, of the second; equal if there is no second */
-    int32_t groups;
-} tile;
+#include "tw_conv_scalar_tile.h"
 
 #if defined(__ARM_ARCH_7M__) && defined(__GNUC__)
 
@@ -37,8 +25,6 @@ typedef struct {
     "add.w r6, r6, r8, asr #16\n"              \
     "add.w r5, r5, r10\n"                      \
     "add.w r7, r7, r10, asr #16\n"
-#define FINISH(twice, less, sum, other) \
-    "ldr.w r12, [r2, #" twice "]\n ldrb r0, [r2, #" less "]\n" TW_RESCALED(sum) TW_RESCALED(other)
 
 /* Computes the outputs of groups of filters for both pixels; outputs saturate to int8.
  * Registers at entry: r0: the tile. In the loop r0: inputs less 8 bytes; r1: their end less 8 bytes; r2: stream less 1 byte;
@@ -95,33 +81,26 @@ typedef struct {
     "add sp, #36\n"                            \
     "pop {r4-r11}\n"
 
-static void finish_groups(const tile *at)
+static void finish_groups(tile *at)
 {
-    register const tile *given __asm__("r0") = at;
+    register tile *given __asm__("r0") = at;
     __asm__ volatile(".syntax unified\n" GROUPS : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory");
 }
 
 #else
 
-/* Adds two inputs times the weights of filter k. STEP does so for both filters. */
-#define PRODUCTS(k)                                                             \
-    do {                                                                        \
-        const int32_t weight = w[2 * (k)], next = w[2 * (k) + 1];               \
-        const uint32_t sum = HALF + x[0] * (uint32_t)weight + x[1] * (uint32_t)next; \
-        sum_##k += sum;                                                         \
-        other_##k += (uint32_t)((int32_t)sum >> 16);                            \
+/* Adds two inputs times the weights of both filters. */
+#define STEP                                 \
+    do {                                     \
+        const uint32_t x0 = x[0], x1 = x[1]; \
+        PRODUCTS(0);                         \
+        PRODUCTS(1);                         \
+        x += 2;                              \
+        w += 4;                              \
     } while (0)
-#define STEP          \
-    do {              \
-        PRODUCTS(0);  \
-        PRODUCTS(1);  \
-        x += 2;       \
-        w += 4;       \
-    } while (0)
-#define RESCALED(sum, k) (int8_t)tw_clamp(tw_rescale_down((int32_t)(sum), rescale[k], less[k]) + zero, -128, 127)
 
 /* Computes the outputs of groups of filters for both pixels. Not inlined, so that the loop has all registers. */
-TW_NOT_INLINE void finish_groups(const tile *at)
+TW_NOT_INLINE void finish_groups(tile *at)
 {
     const int32_t zero = at->zero;
     const uint32_t *stream = at->stream;
@@ -149,35 +128,6 @@ TW_NOT_INLINE void finish_groups(const tile *at)
 }
 
 #endif
-
-/* Computes the outputs of two pixels, or of one if `second` equals `first`. */
-static void multiply(const tw_conv_scalar *p, tile *at, int8_t *first, int8_t *second)
-{
-    const int32_t units = p->conv.out.c, twos = units / FILTERS;
-    int8_t spare[2 * FILTERS];
-    at->stream = p->stream;
-    at->groups = twos;
-    at->to = first;
-    at->other = second;
-    if (twos > 0) {
-        finish_groups(at);
-    }
-    if (units % FILTERS) {
-        at->stream += twos * (2 * FILTERS + 1 + (int32_t)(at->end - at->inputs) / 2);
-        at->groups = 1;
-        at->to = spare;
-        at->other = spare + FILTERS;
-        finish_groups(at);
-        second[units - 1] = spare[FILTERS];
-        first[units - 1] = spare[0];
-    }
-    if (p->conv.out_min > -128 || p->conv.out_max < 127) {
-        for (int32_t k = 0; k < units; ++k) {
-            second[k] = (int8_t)tw_clamp(second[k], p->conv.out_min, p->conv.out_max);
-            first[k] = (int8_t)tw_clamp(first[k], p->conv.out_min, p->conv.out_max);
-        }
-    }
-}
 
 /* Packs `count` inputs of the first or the second pixel, zero points if `from` is null. */
 static uint32_t *pack(uint32_t *to, const int8_t *from, int32_t zero, int32_t count, int is_second)
@@ -259,12 +209,12 @@ void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out,
                     continue;
                 }
             }
-            multiply(p, &at, waiting, to);
+            tw_multiply_tile(p, &at, steps, waiting, to, finish_groups);
             waiting = 0;
         }
     }
     if (waiting) {
-        multiply(p, &at, waiting, waiting);
+        tw_multiply_tile(p, &at, steps, waiting, waiting, finish_groups);
     }
 }
 

@@ -25,6 +25,11 @@ typedef struct {
 void tw_conv_2d_s8_scalar(const tw_conv_scalar *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
+/* The same with an even number of input channels and less scratch, aligned to words: 8 bytes per row of a window, or if a window is
+ * partly outside of the map, 8 bytes per tap and a pixel of the input. Both windows are read for each two filters. */
+void tw_conv_2d_s8_lean_scalar(const tw_conv_scalar *p, const void *in, void *out, void *scratch);
+void tw_conv_2d_s8_lean_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range, void *scratch);
+
 /* depthwise_conv_2d with at least 8 channels on a Cortex-M3: eight channels of a pixel at a time, the last eight of which may
  * overlap those before. No scratch. Stream: per group of eight channels 8 words, the initial sums; 2 words per tap of the
  * window; 10 words of rescaling. Counted: 27 instructions per 8 MACs, 18 per row of the window, and 108 per group. */
@@ -42,8 +47,12 @@ void tw_depthwise_3x3_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, 
  * the multiplier makes the first result the high word of one product. */
 static inline int32_t tw_rescale_down(int32_t x, uint32_t twice, int32_t less)
 {
+#ifdef TW_NO_LONG_PRODUCTS
+    const int32_t high = tw_high_mul(x, (int32_t)(twice >> 1));
+#else
     const int64_t product = (int64_t)x * twice;
     const int32_t high = (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
+#endif
     return (((high + (high >> 31)) >> less) + 1) >> 1;
 }
 

@@ -150,7 +150,7 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     """Return the kernel sets of a core from which plans are made if Flash suffices, fastest last.
 
     A set is a list of rules, each of which gives each op one kernel: the op may use any of them. All have the portable kernels,
-    the usual kernels of `core`, kernels without scratch, and kernels that copy weights from slow Flash. Each set has kernels
+    the usual kernels of `core`, kernels with less scratch, and kernels that copy weights from slow Flash. Each set has kernels
     with many more constants for one more op than the set before, most cycles saved per byte of Flash first. Without a core
     there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero wait states.
     """

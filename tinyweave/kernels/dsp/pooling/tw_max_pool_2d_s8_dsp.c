@@ -1,7 +1,8 @@
 /* tw_max_pool_2d_s8_dsp.c - int8 maximum over a window, with the Arm DSP extension. */
 #include "tw_max_pool_dsp.h"
 
-#include "tw_max_pool_dsp_loop.h"
+#include "tw_dsp.h"
+#include "tw_max_pool_words.h"
 
 /* A tw_pool_pixel. */
 static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int8_t *to)

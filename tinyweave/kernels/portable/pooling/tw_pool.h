@@ -203,6 +203,10 @@ void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_rang
 void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out);
 void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
 
+/* The same on a Cortex-M3, with at least four channels. */
+void tw_max_pool_2d_s8_m3(const tw_pool *p, const void *in, void *out);
+void tw_max_pool_2d_s8_m3_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
 /* int16 average over a window of at most 65,535 positions. Needs no scratch. */
 void tw_average_pool_2d_s16(const tw_pool *p, const void *in, void *out);
 

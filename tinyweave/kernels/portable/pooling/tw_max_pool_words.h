@@ -1,12 +1,11 @@
-/* tw_max_pool_dsp_loop.h - the maximum over a window with the Arm DSP extension: two words of channels at a time, of bytes or of
- * lanes of 16 bits.
+/* tw_max_pool_words.h - the maximum over a window: two words of channels at a time, of bytes or of lanes of 16 bits.
  *
- * Cost: two instructions per word (SSUB and SEL). Two words share the loop; their loads in a row take three cycles. */
-#ifndef TW_MAX_POOL_DSP_LOOP_H
-#define TW_MAX_POOL_DSP_LOOP_H
+ * Two words share the loop; their loads in a row take three cycles on a Cortex-M. */
+#ifndef TW_MAX_POOL_WORDS_H
+#define TW_MAX_POOL_WORDS_H
 
-#include "tw_dsp.h"
 #include "tw_pool.h"
+#include "tw_word.h"
 
 /* The larger of each value of x and y. */
 typedef uint32_t tw_larger(uint32_t x, uint32_t y);
