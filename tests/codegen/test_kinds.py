@@ -71,7 +71,7 @@ KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_
 KINDS += [(kind, "cortex-m3", "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "max_pool_2d")]
 KINDS += [(kind, "cortex-m7", "") for kind in sorted({k for row in VARIANTS if row.isa == "m7" for k in row.kinds})]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("conv_2d", "cortex-m3", "lean")]
-KINDS += [("depthwise_conv_2d", CORE, "lean")]
+KINDS += [("depthwise_conv_2d", CORE, "lean"), ("conv_2d", "rv32imc", "lean")]
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
 KINDS += [(INT16 + kind, "", "") for kind in INT16_KINDS]
