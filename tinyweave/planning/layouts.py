@@ -26,6 +26,7 @@ from .strategies import PlanSpace, fastest_in
 
 MOST_POINTS = 24  # plans of a front; more are hard to read
 MOST_LAYOUTS = 8  # solutions laid out per search
+SLACK = 0.01  # a plan may exceed its solution's bytes by this fraction before smaller solutions are tried
 
 
 def best_plan(
@@ -67,7 +68,8 @@ def best_candidates(spaces: Sequence[PlanSpace]) -> list[Candidate]:
     if not solutions:
         raise _no_plan(spaces)
     for solution in most_distinct(solutions, MOST_POINTS):
-        candidates += _laid_out(spaces, solution)
+        laid_out = _laid_out(spaces, solution)
+        candidates += _smaller(spaces, laid_out, solution)[0] if solution is solutions[-1] else laid_out
     return most_distinct(pareto_front(candidates, COSTS["speed"]), MOST_POINTS)
 
 
@@ -104,6 +106,8 @@ def _best(
         if progress:
             progress("planning the memory", number, 0)
         candidates = _laid_out(spaces, solution, relocates=relocates)
+        if objective == "size" and cycle_limit == NEVER:
+            candidates, solution = _smaller(spaces, candidates, solution, relocates=relocates)
         within = [each for each in candidates if each.bytes <= byte_limit and each.cycles <= cycle_limit]
         found = min([*within, *([found] if found else [])], key=cost, default=None)
         needed = candidates[0]
@@ -117,6 +121,31 @@ def _best(
             break
         caps[solution.space] = solution.bytes - 1  # the plans of other solutions may have fewer gaps
     return found
+
+
+def _smaller(
+    spaces: Sequence[PlanSpace], candidates: list[Candidate], solution: Solution, *, relocates: bool = True
+) -> tuple[list[Candidate], Solution]:
+    """Replace a solution whose plan has large gaps by one with a smaller plan, if there is one.
+
+    The gaps are large if the plan needs over SLACK (1 %) more bytes than the solution's largest step. The replacement is
+    the fastest solution of the same plan space with fewer bytes than this plan: it fuses few ops, and often leaves fewer
+    gaps. This is repeated until the plan no longer shrinks. `candidates` are the plans of `solution`.
+
+    Returns:
+        The plans of the final solution, and that solution.
+    """
+    for _ in range(MOST_LAYOUTS):
+        plan_bytes = candidates[0].bytes
+        smaller = spaces[solution.space].search.fastest(plan_bytes - 1)
+        smaller = smaller and smaller._replace(space=solution.space)
+        if plan_bytes <= solution.bytes * (1 + SLACK) or smaller is None or smaller == solution:
+            break
+        laid_out = _laid_out(spaces, smaller, relocates=relocates)
+        if laid_out[0].bytes >= plan_bytes:
+            break
+        candidates, solution = laid_out, smaller
+    return candidates, solution
 
 
 def _no_plan(spaces: Sequence[PlanSpace]) -> CompileError:

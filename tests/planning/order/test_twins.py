@@ -72,7 +72,7 @@ def test_no_order_of_twins_is_better(seed: int) -> None:
 
 
 def test_a_search_over_twins_visits_fewer_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both searches prove the same peak. In 17 of 20 networks, twins leave at most half of the sets."""
+    """Both searches prove the same peak. In 18 of 20 networks, twins leave at most half of the sets."""
     states = []
     for seed in range(20):
         rng = random.Random(seed)
@@ -83,7 +83,7 @@ def test_a_search_over_twins_visits_fewer_sets(monkeypatch: pytest.MonkeyPatch) 
             plain = best_order(graph, owner, scratch)
         assert found.peak == found.lower_bound == plain.peak == plain.lower_bound, seed
         states.append((found.states, plain.states))
-    assert sum(2 * few <= many for few, many in states) >= 17, states
+    assert sum(2 * few <= many for few, many in states) >= 18, states
 
 
 def chains(**changed: int) -> Graph:

@@ -395,6 +395,18 @@ def test_cycles_of_a_sifive_e31_are_not_predicted(model: results.Model) -> None:
     )
 
 
+@pytest.mark.parametrize(("placed", "looks"), [(10_100, 0), (10_101, 1)])
+def test_a_placement_1_percent_above_its_path_makes_the_search_try_another(
+    placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, solution, other = list[Solution](), Solution((), 10_000, 5, 1), Solution((), 9_000, 6)
+    candidate: Any = Candidate(SimpleNamespace(), placed, 5)  # type: ignore[arg-type]
+    spaces: Any = [None, SimpleNamespace(search=SimpleNamespace(fastest=lambda limit: other))]
+    monkeypatch.setattr(layouts, "_laid_out", lambda spaces, solution, **more: tried.append(solution) or [candidate])
+    assert layouts._smaller(spaces, [candidate], solution) == ([candidate], solution)
+    assert tried == [other._replace(space=1)] * looks
+
+
 def test_if_the_plan_of_the_best_solution_has_gaps_another_solution_may_give_a_better_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

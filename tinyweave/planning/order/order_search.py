@@ -2,8 +2,9 @@
 
 Live bytes depend only on the set of ops that have run, so an order is a path through such sets. For a limit on the peak,
 best-first search finds a path or proves that there is none, which raises the lower bound. Live bytes are submodular in the set.
-So if ops can run after a set without more live bytes, all other paths from this set can be dropped. This extends algorithm 1 of
-operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, overlaps of inputs and outputs, and state.
+So if a path reaches a set with no more live bytes than any set before it, all other paths can be dropped. This extends
+algorithm 1 of operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, overlaps of inputs and outputs, and
+state.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ MOST_SETS = 150_000  # sets visited by default; one to two seconds
 FIRST_BUDGET = 500  # sets visited before another limit or direction is tried
 SETS_PER_WIDTH = 50  # the beam's width is the budget divided by this
 MOVES_PER_SET = 16  # moves compared in a beam search that count as one visited set
+INTERVAL_CAP = 400  # sets visited to confirm a shortcut
+CONFIRM_ATTEMPTS = 25
 NEVER = 1 << 62
 
 
@@ -235,46 +238,61 @@ def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool)
 
 
 def _order_within(problem: OrderProblem, section: _Section, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
-    """Search for an order of a section in which no step needs more than `limit` bytes, from its start, then from its end.
+    """Search for an order of a section in which no step needs more than `limit` bytes.
 
     Return the order and None; or None and the smallest limit that could suffice, if there is no order; or None twice, if the
-    budget ran out.
+    budget ran out. The search alternates between the start and the end of the section, each time towards the set that it has
+    reached from the other end.
     """
+    start, goal = section.start, section.goal
+    head: list[OpSequence] = []
+    tail: list[OpSequence] = []
     exceeded = NEVER
-    for backward in (False, True) if problem.fixed_savings else (False,):
-        traversal = _Traversal(problem, section.start, section.goal, backward=backward)
-        path = traversal.search(limit, section.budget)
+    stuck = 0
+    backward = False
+    while stuck < 2:
+        traversal = _Traversal(problem, start, goal, backward=backward)
+        arrived = traversal.search(limit, section.budget)
         exceeded = min(exceeded, traversal.exceeded)
-        if path:
-            return tuple(index for sequence in path for index in sequence.ops), None
-        if path is not None:
+        if backward:
+            tail = traversal.path[::-1] + tail
+        else:
+            head = head + traversal.path
+        if arrived:
+            return tuple(index for sequence in head + tail for index in sequence.ops), None
+        if arrived is False:
             return None, exceeded
+        stuck = 0 if traversal.path else stuck + 1
+        start, goal = (start, problem.everything & ~traversal.anchor) if backward else (traversal.anchor, goal)
+        backward = not backward and problem.fixed_savings
     return None, None
 
 
 class _Traversal:
     """One direction of a search from the set of ops `done` to the set `target`: which sequences may follow, and their effects.
 
-    Both sets are cuts, which every order passes through, so that all ops of the target run before any other op may.
-
     Forward, a set holds the ops that have run. Backward, the search begins at the end, and a set holds the ops undone so far.
     Sequences are given by their position in `problem.sequences`.
 
     Attributes:
+        path: the sequences that `search` has chosen, up to the set `anchor`, which some best path contains.
         exceeded: the smallest need above the limit of `search`, in bytes.
     """
 
     def __init__(self, problem: OrderProblem, start: int, goal: int, *, backward: bool) -> None:
         self.problem, self.backward = problem, backward
         self.done, self.target = (problem.everything & ~goal, problem.everything & ~start) if backward else (start, goal)
-        self.exceeded = NEVER
+        self.anchor, self.path, self.exceeded = self.done, list[OpSequence](), NEVER
         home = {index: position for position, sequence in enumerate(problem.sequences) for index in sequence.ops}
         self.required = [sequence.successors if backward else sequence.predecessors for sequence in problem.sequences]
         followers = [
             sorted({home[index] for index in bits(sequence.predecessors if backward else sequence.successors)})
             for sequence in problem.sequences
         ]
-        self.next = [[(p, self.required[p]) for p in following] for following in followers]
+        self.next = [
+            [(p, self.required[p]) for p in following if not problem.sequences[p].mask & ~self.target]
+            for following in followers
+        ]
         self.known = [(sequence.relevant, sequence.undone if backward else sequence.effects) for sequence in problem.sequences]
         inside = (each.within(goal & ~start) for each in problem.twins)
         self.twins = [each for each in inside if len(each.shifts) > 1]
@@ -324,7 +342,7 @@ class _Traversal:
         return tuple(
             position
             for position, sequence in enumerate(self.problem.sequences)
-            if not sequence.mask & self.done and not self.required[position] & ~self.done
+            if not sequence.mask & self.done and not sequence.mask & ~self.target and not self.required[position] & ~self.done
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
@@ -338,34 +356,85 @@ class _Traversal:
         at, missing = ready.index(position), ~done
         return (*ready[:at], *ready[at + 1 :], *[p for p, required in self.next[position] if not required & missing])
 
-    def search(self, limit: int, budget: int) -> list[OpSequence] | None:
-        """Return the sequences, in execution order, of a path to the target on which no step needs more than `limit` bytes.
+    def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
+        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown.
 
-        A path is a sequence of growing sets of ops. The list is empty if there is no such path. Return None if the search gave
-        up after `budget` sets. If a sequence does not raise the live bytes after a set, the search tries no other sequence
-        there. This loses no solution: if any path leads to the target, one through this sequence does too, because its ops can
-        be added to each later set without more live bytes.
+        A set is between if it contains `low` and is part of `high`. `low_live` and `high_live` are the live bytes of the two.
         """
-        problem, count = self.problem, 0
-        begin = live_after(problem, problem.everything & ~self.done if self.backward else self.done)
-        parent: dict[int, tuple[int, OpSequence]] = {}  # set -> the set before it, and the sequence between
-        lowest = {self.canonical(self.done): begin}
-        heap: list[tuple[int, int, int, int, int, _Next]] = [(begin, 0, 0, self.done, begin, (self.ready(), START))]
-        for looked in range(budget):
-            while heap and lowest[self.canonical(heap[0][3])] < heap[0][0]:
-                heappop(heap)
-            if not heap:
-                return []
+        inside = [
+            (position, sequence)
+            for position, sequence in enumerate(self.problem.sequences)
+            if not sequence.mask & ~(high & ~low)
+        ]
+        seen = {low}
+        stack = [(low, low_live)]
+        while stack:
+            done, live = stack.pop()
+            if live < high_live or len(seen) > INTERVAL_CAP:
+                return False
+            children = []
+            for position, sequence in inside:
+                if sequence.mask & done or self.required[position] & ~done:
+                    continue
+                change = self.effect(position, done)[1]
+                children.append((done | sequence.mask, live + change))
+                if change <= 0:
+                    children = children[-1:]
+                    break
+            for child in children:
+                if child[0] not in seen:
+                    seen.add(child[0])
+                    stack.append(child)
+        return True
+
+    def search(self, limit: int, budget: int) -> bool | None:
+        """Search for a path to the target on which no step needs more than `limit` bytes; return whether there is one.
+
+        Return None if the search gave up after `budget` sets. A path is a sequence of growing sets of ops. The anchor is the
+        set from which the search goes on. A set with no more live bytes than the anchor and than all sets between becomes the
+        new anchor, and the search drops all other sets. This loses no solution: if any path leads to the target, one through
+        this set does too, because its ops can be added to each later set without more live bytes. For the same reason, if a
+        sequence does not raise the live bytes after a set, the search tries no other sequence there.
+        """
+        problem = self.problem
+        anchor_live = live_after(problem, problem.everything & ~self.done if self.backward else self.done)
+        looked = attempts = count = 0
+        parent: dict[int, tuple[int, OpSequence]] = {}  # since the anchor: set -> the set before it, and the sequence between
+        lowest = {self.canonical(self.anchor): anchor_live}
+        heap: list[tuple[int, int, int, int, int, _Next]] = [
+            (anchor_live, 0, 0, self.anchor, anchor_live, (self.ready(), START))
+        ]
+
+        def advance(done: int) -> None:
+            """Go on from the set of ops `done` (a bit mask), the new anchor.
+
+            Append the sequences of ops that lead from the old anchor to it to `self.path`.
+            """
+            sequences, self.anchor = [], done
+            while done in parent:
+                done, sequence = parent[done]
+                sequences.append(sequence)
+            self.path += sequences[::-1]
+
+        while heap:
             highest, _, _, done, live, before = heappop(heap)
+            if lowest[self.canonical(done)] < highest:
+                continue
             if done == self.target:
-                path = list[OpSequence]()
-                while done in parent:
-                    done, sequence = parent[done]
-                    path.append(sequence)
-                return path if self.backward else path[::-1]
+                advance(done)
+                return True
+            if done != self.anchor and (live <= anchor_live and attempts < CONFIRM_ATTEMPTS):
+                attempts += 1
+                if self.lowest_between(self.anchor, anchor_live, done, live):
+                    advance(done)
+                    anchor_live, attempts, looked, highest = live, 0, 0, live
+                    heap.clear()
+                    parent.clear()
+                    lowest = {self.canonical(done): live}
+            looked += 1
             problem.states += 1
-            if looked % 64 == 63 and _out_of_budget(problem):
-                break
+            if looked > budget or (looked % 64 == 0 and _out_of_budget(problem)):
+                return None
             ready = self.ready_after(done, before)
             children, beyond = self.within(limit - live, done, ready)
             self.exceeded = min(self.exceeded, live + beyond)
@@ -377,4 +446,4 @@ class _Traversal:
                 lowest[key], parent[after] = height, (done, sequence)
                 count += 1
                 heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
-        return None
+        return False
