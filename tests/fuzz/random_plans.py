@@ -140,7 +140,7 @@ def with_random_fetches(plan: Plan, rng: random.Random) -> Plan:
     made = replace(plan, weights_file=True)
     made = with_fetches(made, constants_of(made), "sram")
     if rng.random() < 0.5:
-        offsets = random_offsets(made.buffers, [rule for rule in rules_of(made) if rng.random() < 0.5], rng)
+        offsets = random_offsets(made.buffers, {pair: n for pair, n in rules_of(made).items() if rng.random() < 0.5}, rng)
         arena = max(offsets[b.name] + b.bytes for b in made.buffers)
         made = replace(made, offsets=offsets, arena={"sram": arena}, lower_bound=0)
     return check(made)

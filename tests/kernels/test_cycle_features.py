@@ -58,7 +58,7 @@ def sees_padding(shape: tuple, row: int, col: int) -> bool:
 def test_features_of_the_dense_kernel_of_2_pixels_times_4_filters(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     (_, height, width, filters), (rows, cols), depth = graph.output(op).shape, shape[4], shape[2]
-    inner = blocks = streamed_inputs = gathered_rows = pixels = padded = 0
+    inner = blocks = streamed_inputs = gathered_rows = pixels = padded_rows = padded = 0
     words = rows * -(-cols * depth // 4)
     places = [(row, col) for row in range(height) for col in range(width)]
     for _ in range(0, len(places), 2):
@@ -69,10 +69,11 @@ def test_features_of_the_dense_kernel_of_2_pixels_times_4_filters(shape: tuple) 
             inner += words
     for row, col in places:
         pixels += 1
+        padded_rows += rows if sees_padding(shape, row, col) else 0
         padded += words if sees_padding(shape, row, col) else 0
     case, counted, passes = cycle_features.pairs(graph, op)
     assert passes == -(-len(places) // 2)
-    assert counted == (inner, blocks, streamed_inputs, gathered_rows, pixels, padded, 1.0)
+    assert counted == (inner, blocks, streamed_inputs, gathered_rows, pixels, padded_rows, padded, 1.0)
     wanted = (
         "pixels"
         if (rows, cols) == (1, 1)

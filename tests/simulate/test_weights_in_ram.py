@@ -21,7 +21,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("name", ["rp2040", "rp2350", "imxrt1062"])
-@pytest.mark.parametrize("optimize", ["speed", "size"])
+@pytest.mark.parametrize("optimize", ["speed", "flash"])
 def test_the_time_of_a_plan_with_copies_is_foreseen(name: str, optimize: str, emulator: None) -> None:
     board, model = find(name), api.load(DIGITS)
     options = api.PlanOptions(optimize=optimize)
