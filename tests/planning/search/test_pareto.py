@@ -236,9 +236,8 @@ def test_a_looser_limit_never_worsens_the_objective(seed: int) -> None:
         assert all(cycles(made) <= limit + EVERY_OP for made, limit in zip(plans, some, strict=True))
         values = [quantity(made) for made in [*plans, plan(graph, Request(objective=objective, core=CORE))]]
         assert all(b <= a * 1.0001 + EVERY_OP for a, b in pairwise(values)), objective
-    assert size(plan(graph, Request(objective="size", limits=Limits(latency_ms=limits[-1], clock_hz=1000), core=CORE))) == size(
-        least
-    )
+    enough = plan(graph, Request(objective="size", limits=Limits(latency_ms=limits[-1], clock_hz=1000), core=CORE))
+    assert need(enough) <= need(least) * planner.PORTABLE_PAYS
     ram = (size(fastest) + size(least)) // 2
     late = plan(graph, Request(objective="size", limits=Limits(ram=ram, latency_ms=1, clock_hz=1000), core=CORE))
     assert (
