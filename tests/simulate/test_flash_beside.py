@@ -29,7 +29,7 @@ def model() -> Model:
 
 
 def plan_for(model: Model, board: Device, optimize: str) -> Plan:
-    """Return a plan without a limit of RAM: `speed`, or `portable`, that of the least RAM with portable kernels."""
+    """Return a plan without a limit of RAM: the fastest (`speed`), or the smallest with portable kernels (`portable`)."""
     limits = replace(api.limits_of(board), ram=None, maps=())
     if optimize == "portable":
         return planning.plan(model.graph, api.Request(objective="size", limits=limits))

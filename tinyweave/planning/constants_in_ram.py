@@ -26,8 +26,6 @@ from .plan import Buffer, Plan, copy_name
 MOST_COLUMNS = 1 << 16  # of the knapsack's table; with more free RAM, sizes are rounded up to a larger unit
 AT_ONCE = 16  # channels; kernels compute 2, 4, 8 or 16 at a time
 MOST_ARRAYS = 5  # of an op, the largest, of which all subsets are tried
-
-
 FILE_HEAD = 64  # bytes of a file of weights before its arrays
 
 
@@ -66,7 +64,7 @@ def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan
     All buffers of the memory are placed again. The arrays of a step, in the order of the file, are one buffer for the
     placement, so that one call reads them. Arrays that functions besides `invoke` read are kept in all steps.
     """
-    step_of = {plan.graph.ops[index].name: step for step, stage in enumerate(plan.stages) for index in stage.ops}
+    step_of = _steps(plan)
     groups: dict[int, list[Constant]] = {}
     for each in constants:
         groups.setdefault(-1 if "" in each.ops else step_of[each.ops[0]], []).append(each)
@@ -97,6 +95,11 @@ def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan
         copies={each.name: each.ops for each in constants},
         weights_file=True,
     )
+
+
+def _steps(plan: Plan) -> dict[str, int]:
+    """Return the step of each op, by name."""
+    return {plan.graph.ops[index].name: step for step, stage in enumerate(plan.stages) for index in stage.ops}
 
 
 def channels_at_once(plan: Plan, graph: Graph, room: int) -> dict[str, int]:
@@ -134,7 +137,7 @@ def fetches(plan: Plan) -> dict[int, list[Fetch]]:
     if not plan.fetches:
         return {}
     found: dict[int, list[Fetch]] = {}
-    step_of = {plan.graph.ops[index].name: step for step, stage in enumerate(plan.stages) for index in stage.ops}
+    step_of = _steps(plan)
     copies = {name: plan.buffer(copy_name(name)) for name in plan.copies}
     places = file_offsets((name, copy.bytes, copy.align) for name, copy in copies.items())
     for name, copy in copies.items():

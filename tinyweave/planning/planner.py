@@ -198,13 +198,13 @@ class PlanSearch:
 
         objectives: list[PathObjective] = ["size"] if cycle_limit == NEVER else list(COSTS)
         may_unfuse = self.request.strategy == "best" and not any(self._spaces.streams)
+
+        def better_unfused(one: Plan, kernels: KernelSet, pays: float = 1.0) -> Plan:
+            return better(one, kernels, "unfused", pays) if may_unfuse and any(stage.schedule for stage in one.stages) else one
+
         pays = 1.0 if cost(best)[0] else PORTABLE_PAYS
-        for kernels in (tuple(self.kernel_sets[-1]), (PORTABLE,))[: 2 if core else 1]:
-            if kernels == (PORTABLE,):
-                best = better(best, kernels, self.request.strategy, pays)
-            if may_unfuse and any(stage.schedule for stage in best.stages):
-                best = better(best, kernels, "unfused", pays if kernels == (PORTABLE,) else 1.0)
-        return best
+        best = better_unfused(best, tuple(self.kernel_sets[-1]))
+        return better_unfused(better(best, (PORTABLE,), self.request.strategy, pays), (PORTABLE,), pays) if core else best
 
     def _in_memories(self, best: Plan, objective: Objective, limits: Limits, progress: Progress | None) -> Plan:
         """Return a plan with its buffers distributed over the device's memories. It is not checked.

@@ -66,13 +66,9 @@
     "sub.w r4, r4, r6, lsl #16\n"              \
     "sub.w r5, r5, r7, lsl #16\n"              \
     "ldr r3, [sp, #12]\n"                      \
-    FINISH("1", "9", "r4", "r6") FINISH("5", "10", "r5", "r7") \
-    "adds r2, #13\n"                           \
+    FINISH_GROUP                               \
     "ldrd r0, r1, [sp, #24]\n"                 \
-    "strb r6, [r1], #1\n"                      \
-    "strb r7, [r1], #1\n"                      \
-    "strb r4, [r0], #1\n"                      \
-    "strb r5, [r0], #1\n"                      \
+    PUT                                        \
     "strd r0, r1, [sp, #24]\n"                 \
     "ldr r0, [sp, #32]\n"                      \
     "subs r0, #1\n"                            \
@@ -81,11 +77,7 @@
     "add sp, #36\n"                            \
     "pop {r4-r11}\n"
 
-static void finish_groups(tile *at)
-{
-    register tile *given __asm__("r0") = at;
-    __asm__ volatile(".syntax unified\n" GROUPS : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory");
-}
+FINISH_GROUPS(GROUPS)
 
 #else
 
@@ -117,13 +109,7 @@ TW_NOT_INLINE void finish_groups(tile *at)
             STEP;
             STEP;
         }
-        const uint32_t *const rescale = (const uint32_t *)(const void *)w;
-        const int8_t *const less = (const int8_t *)(rescale + FILTERS);
-        *other++ = RESCALED(other_0, 0);
-        *other++ = RESCALED(other_1, 1);
-        *to++ = RESCALED(sum_0 - (other_0 << 16), 0);
-        *to++ = RESCALED(sum_1 - (other_1 << 16), 1);
-        stream = rescale + FILTERS + 1;
+        PUT_GROUP;
     }
 }
 

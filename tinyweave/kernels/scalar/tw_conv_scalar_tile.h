@@ -33,9 +33,31 @@ typedef void tw_finish_groups(tile *at);
     } while (0)
 #define RESCALED(sum, k) (int8_t)tw_clamp(tw_rescale_down((int32_t)(sum), rescale[k], less[k]) + zero, -128, 127)
 
-/* The same in assembly, of four outputs. r2: the multipliers less 1 byte. */
+/* Rescales a group's sums, writes the outputs of both pixels. w: behind the weights. Then `stream` is the next group's. */
+#define PUT_GROUP                                                             \
+    do {                                                                      \
+        const uint32_t *const rescale = (const uint32_t *)(const void *)w;    \
+        const int8_t *const less = (const int8_t *)(rescale + FILTERS);       \
+        *other++ = RESCALED(other_0, 0);                                      \
+        *other++ = RESCALED(other_1, 1);                                      \
+        *to++ = RESCALED(sum_0 - (other_0 << 16), 0);                         \
+        *to++ = RESCALED(sum_1 - (other_1 << 16), 1);                         \
+        stream = rescale + FILTERS + 1;                                       \
+    } while (0)
+
+/* In assembly: rescales a group's sums, r4 .. r7. r2: the multipliers less 1 byte, then the next group; r3: zero point. */
 #define FINISH(twice, less, sum, other) \
     "ldr.w r12, [r2, #" twice "]\n ldrb r0, [r2, #" less "]\n" TW_RESCALED(sum) TW_RESCALED(other)
+#define FINISH_GROUP FINISH("1", "9", "r4", "r6") FINISH("5", "10", "r5", "r7") "adds r2, #13\n"
+#define PUT "strb r6, [r1], #1\n strb r7, [r1], #1\n strb r4, [r0], #1\n strb r5, [r0], #1\n" /* r0, r1: to, other */
+
+/* Defines a tw_finish_groups in assembly, which finds the tile in r0. */
+#define FINISH_GROUPS(assembly)                                                                                          \
+    static void finish_groups(tile *at)                                                                                  \
+    {                                                                                                                    \
+        register tile *given __asm__("r0") = at;                                                                         \
+        __asm__ volatile(".syntax unified\n" assembly : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory"); \
+    }
 
 /* Computes the outputs of two pixels, or of one if `second` equals `first`. steps: two inputs of a window each. */
 TW_INLINE void tw_multiply_tile(const tw_conv_scalar *p, tile *at, int32_t steps, int8_t *first, int8_t *second,
