@@ -123,6 +123,12 @@ def test_a_dynamic_batch_is_1(tmp_path: Path) -> None:
     assert tw.load(tmp_path / "net.pt2", shapes={"input": (5, 4)}).graph.tensors["input"].shape == (5, 4)
 
 
+def test_onnx_extents_without_a_name_may_differ() -> None:
+    case: Any = ([("Relu", ("x",), ("y",), {})], {"x": ("?", 3, "?", "?")}, {})
+    graph = from_onnx(onnx_model(case), "net", shapes={"x": (1, 3, 6, 5)})
+    assert [graph.tensors[name].shape for name in graph.inputs] == [(1, 6, 5, 3)]
+
+
 def test_onnx_extents_of_one_name_are_equal() -> None:
     case: Any = ([("Add", ("x", "z"), ("y",), {})], {"x": ("n", 3, "h", "w"), "z": ("n", 3, "h", "w")}, {})
     graph = from_onnx(onnx_model(case), "sum", shapes={"x": (1, 3, 6, 5)})
@@ -164,6 +170,8 @@ def test_a_tflite_file_has_the_shapes_that_follow_from_its_inputs() -> None:
         with pytest.raises(CompileError) as error:
             from_tflite(file, "net", shapes={"x": shape})
         assert words in str(error.value)
+    with pytest.raises(CompileError, match=r"'x': has an axis 1 of dynamic size; give its shape"):
+        from_tflite(sized(1, 1, 8, 4), "net")  # 1 stands for a size that the file does not know
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ KEEPING = ("Cast", "Identity", "Reshape", "Squeeze")  # ops that keep labels lab
 MOST_NESTED = 4  # function bodies in function bodies
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or save the model as one file: onnx.save(onnx.load(path), out)"
+NAMELESS = ("?", "None", "-1")  # what exporters such as Paddle2ONNX write for each unknown size; these need not be equal
 STANDARD = ("", "ai.onnx")  # names of the default operator domain
 Read = Callable[[str], bytes]
 
@@ -324,9 +325,10 @@ def _input_axes(value: Any) -> list[Axis]:
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
+    names = ["" if dim.dim_param in NAMELESS else dim.dim_param for dim in kind.shape.dim]
     return [
-        dim.dim_value if dim.dim_value > 0 else Dynamic(dim.dim_param or f"{value.name}[{axis}]", dim.dim_param)
-        for axis, dim in enumerate(kind.shape.dim)
+        dim.dim_value if dim.dim_value > 0 else Dynamic(name or f"{value.name}[{axis}]", name)
+        for axis, (dim, name) in enumerate(zip(kind.shape.dim, names, strict=True))
     ]
 
 

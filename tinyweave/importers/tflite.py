@@ -69,9 +69,8 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
 
     names = {index: variables[variable] for index, variable in main.handles.items() if variable in variables}
     broken = _read_tensors(file, main, names, tensors, init, strict=problems is None)
-    if shapes:
-        signatures = {names[index]: file.vector(main.tensors[index], "ShapeSignature") for index in main.inputs}
-        _reshape_inputs(tensors, signatures, shapes)
+    signatures = {names[index]: file.vector(main.tensors[index], "ShapeSignature") for index in main.inputs}
+    _reshape_inputs(tensors, signatures, shapes or {})
     ops, part = list[Op](), _Part(file, main, names, broken, tensors)
     for operator in main.operators:
         if operator.kind in WITHOUT_VALUE:
@@ -329,13 +328,17 @@ def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
 
 
 def _reshape_inputs(tensors: dict[str, Tensor], signatures: Mapping[str, np.ndarray[Any, Any]], shapes: Shapes) -> None:
-    """Give the inputs in `tensors` their `shapes`; `signatures` has -1 for a dynamic axis, or is empty if none is."""
+    """Give the inputs in `tensors` their `shapes`; `signatures` has -1 for a dynamic axis, or is empty if none is.
+
+    Files store 1 for a dynamic axis of unknown size. Raise CompileError if such an axis is not the batch and has no shape.
+    """
     axes = dict[str, list[Axis]]()
     for name, signature in signatures.items():
         stored = tensors[name].shape
         said = list(signature) if len(signature) == len(stored) else stored
         axes[name] = [
-            Dynamic(f"{name}[{axis}]") if extent < 0 and name in shapes else stored[axis] for axis, extent in enumerate(said)
+            Dynamic(f"{name}[{axis}]") if extent < 0 and (name in shapes or (axis and stored[axis] == 1)) else stored[axis]
+            for axis, extent in enumerate(said)
         ]
     for name, shape in fixed_shapes(axes, shapes)[0].items():
         _reshape(tensors, name, shape)
