@@ -14,6 +14,7 @@ from cases.maps import block, segmentation
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny
 from fuzz.faster_kernels import with_kernels_of
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.planning import (
@@ -24,7 +25,6 @@ from tinyweave.planning import (
     check,
     plan,
     plan_in_order,
-    plan_in_stages,
     with_copies,
     with_fetches,
 )
