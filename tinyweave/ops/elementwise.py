@@ -26,14 +26,7 @@ from .constraints import (
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import (
-    INT32_MAX,
-    Rescale,
-    high_mul,
-    quantize_multiplier,
-    reciprocal,
-    requantize,
-)
+from .fixed_point import INT32_MAX, Rescale, high_mul, quantize_multiplier, reciprocal, requantize
 from .float32 import real_binary, real_unary
 from .spec import (
     ACTIVATIONS,

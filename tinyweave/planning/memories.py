@@ -64,8 +64,6 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
 
     Args:
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
-        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
-        least: as for `distribute`.
     """
     plans: list[Plan] = []
     for memories in maps:

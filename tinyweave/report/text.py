@@ -20,20 +20,7 @@ from ..devices import Device
 from ..planning import Plan
 from ..planning.explain import Explanation
 from ..support.command_words import quoted, shell_lines
-from .columns import (
-    MAX_BAR,
-    MIN_BAR,
-    MIN_WIDTH,
-    WIDTH,
-    align,
-    bar,
-    beside_bars,
-    clean,
-    counted,
-    fitted,
-    hanging,
-    size,
-)
+from .columns import MAX_BAR, MIN_BAR, MIN_WIDTH, WIDTH, align, bar, beside_bars, clean, counted, fitted, hanging, size
 from .explanation import explanation_lines
 from .front import by_rows, front_entries, front_lines, front_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT

@@ -128,10 +128,7 @@ class _Fused:
         """Call `watch`, if there is one, with a read or write of a row.
 
         Args:
-            op: the op that reads or writes; None for the caller of the model.
             name: the tensor; "" for scratch.
-            region: the bytes that are read or written.
-            writes: whether they are written.
             cols: the columns of the row; None for all.
         """
         if self.watch:
