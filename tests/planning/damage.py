@@ -17,17 +17,7 @@ from fuzz.faster_kernels import with_kernels_of
 from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.planning import (
-    Constant,
-    Plan,
-    Request,
-    Tile,
-    check,
-    plan,
-    plan_in_order,
-    with_copies,
-    with_fetches,
-)
+from tinyweave.planning import Constant, Plan, Request, Tile, check, plan, plan_in_order, with_copies, with_fetches
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.memories import distribute
 from tinyweave.planning.plan import Place, RowSchedule
