@@ -106,11 +106,7 @@ class NewWeights(NamedTuple):
 
 
 def new_weights(
-    model: Model,
-    planned: Path,
-    device: Device | None = None,
-    proof: ProofOptions = USUAL,
-    progress: Progress | None = None,
+    model: Model, planned: Path, device: Device | None = None, proof: ProofOptions = USUAL, progress: Progress | None = None
 ) -> NewWeights:
     """Return the file of weights with which the C beside the plan `planned` computes the network `model`.
 
@@ -153,10 +149,7 @@ def _check_equal(path: Path, there: str, needed: str, model: Model) -> None:
     # the hash of the C differs whenever another line does
     _, a, b, i, j = next((change for change in changes if not "".join(old[change[1] : change[2]]).startswith(HASH)), changes[0])
     more = f" ({len(changes) - 1} differences in all)" if len(changes) > 1 else ""
-    raise CompileError(
-        f"'{path}' has {_quoted(old[a:b])}, but {model.path.name} needs {_quoted(new[i:j])}{more}",
-        REBUILD,
-    )
+    raise CompileError(f"'{path}' has {_quoted(old[a:b])}, but {model.path.name} needs {_quoted(new[i:j])}{more}", REBUILD)
 
 
 def _quoted(lines: Sequence[str]) -> str:

@@ -268,10 +268,7 @@ def _in_memories(plan: Plan, limits: Limits, *, overlap: bool = True) -> Plan:
 
 
 def limits_of(
-    device: Device | None,
-    ram: int | str | None = None,
-    flash: int | str | None = None,
-    latency_ms: float | None = None,
+    device: Device | None, ram: int | str | None = None, flash: int | str | None = None, latency_ms: float | None = None
 ) -> Limits:
     """Return limits of RAM, Flash and time for the planner.
 

@@ -224,13 +224,7 @@ def _clamp(kind: str, *constraints: Constraint, **facts: Any) -> OpSpec:
 
 _binary = partial(OpSpec, infer=infer_broadcast, windows=windows_binary, family="binary", channelwise=True, scale="own")
 _sum = partial(
-    _binary,
-    reference=reference_add,
-    constraints=SUMS,
-    int16=True,
-    fuses_activation=True,
-    uint8="same",
-    arithmetic="sum",
+    _binary, reference=reference_add, constraints=SUMS, int16=True, fuses_activation=True, uint8="same", arithmetic="sum"
 )
 
 

@@ -72,12 +72,7 @@ def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
     return max(layers, key=lambda layer: layer.live, default=None)
 
 
-def _rows(
-    graph: Graph,
-    order: Sequence[tuple[int, int]],
-    live: Sequence[int],
-    counts: Sequence[int],
-) -> list[LayerRow]:
+def _rows(graph: Graph, order: Sequence[tuple[int, int]], live: Sequence[int], counts: Sequence[int]) -> list[LayerRow]:
     return [
         LayerRow(
             step=step,

@@ -51,10 +51,7 @@ PAGE = 4096
 WRITTEN, IN_MEMORY = 1, 2  # flags of an ELF section: SHF_WRITE, SHF_ALLOC
 UNWINDING = ".ARM.ex"  # prefix of unwinding sections, which the linker script discards
 # emulator -> address of the first memory, distance to the next one, lowest address of the stack
-ADDRESSES = {
-    "unicorn": (0x30000000, 0x08000000, 0x24000000),
-    "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
-}
+ADDRESSES = {"unicorn": (0x30000000, 0x08000000, 0x24000000), "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START)}
 STACK_BYTES = 1 << 16
 HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # what emitted C needs of a C library, and trace.h
 LIMIT_INSTRUCTIONS = 100_000_000_000

@@ -193,10 +193,7 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
     for name in before:
         demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
     out = graph.ops[stage.ops[-1]].outputs[0]
-    due, done = (
-        {node: timing.first for node, timing in schedule.timings.items()},
-        dict.fromkeys(schedule.timings, 0),
-    )
+    due, done = ({node: timing.first for node, timing in schedule.timings.items()}, dict.fromkeys(schedule.timings, 0))
     for tick in range(schedule.ticks):
         for node, timing in schedule.timings.items():
             if tick != due[node] or done[node] == timing.rows:
