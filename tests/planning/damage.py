@@ -139,8 +139,7 @@ def rows_of(old: Plan, step: int = 0) -> RowSchedule:
 def schedule_rows(old: Plan, node: int | str, **changes: int) -> Plan:
     schedule = rows_of(old)
     return staged(
-        old,
-        schedule=replace(schedule, timings={**schedule.timings, node: schedule.timings[node]._replace(**changes)}),
+        old, schedule=replace(schedule, timings={**schedule.timings, node: schedule.timings[node]._replace(**changes)})
     )
 
 
