@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import qemu_firmware as firmware
+
 from tinyweave.api import emulated_core
 from tinyweave.codegen.memory_header import has_memory_header
 from tinyweave.devices import Device, find
@@ -20,7 +22,6 @@ from tinyweave.kernels.table import foreign
 from tinyweave.projects import BOARDS, Package, firmware_files
 from tinyweave.projects.example import memory_includes
 from tinyweave.projects.package import filled, memory_name
-from tinyweave.simulate import firmware
 from tinyweave.simulate.run import Fault
 from tinyweave.support.files import named
 

@@ -91,6 +91,8 @@ def test_arguments_of_other_types_are_refused_in_one_line(verb: str) -> None:
     for name in checked:
         with pytest.raises(tw.CompileError, match=rf"^{name} is of the type complex; give "):
             function(**{name: 1j})
+    with pytest.raises(tw.CompileError, match=r"^device is of the type complex; give "):
+        tw.plan(DIGITS, 1j)
 
 
 def test_numbers_of_numpy_and_models_beside_their_devices_are_arguments() -> None:

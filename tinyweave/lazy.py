@@ -53,7 +53,6 @@ def attributes(package: str, wrapped: "Callable[[Any], Any]" = lambda value: val
     The names are those that the package's source imports in its block `if TYPE_CHECKING:`, so type checkers see the same names.
 
     Args:
-        package: full name of the package.
         wrapped: converts each value that is imported, except modules.
     """
     home = dict[str, tuple[str, str]]()  # name -> (module as in an import statement, name there)

@@ -79,23 +79,17 @@ class Options:
     """How the attributes of an op kind are stored in a .tflite file: in an options table, or in the options of a custom op.
 
     A kind that is no builtin operator of TFLite is stored as a custom op.
-
-    Attributes:
-        table: name of the options table in the schema; None if the kind has none.
-        fields: fields of this table.
-        versions: op versions for int8 and int16 data. For other types the version is 1, unless the exporter finds a feature
-            that needs a newer one.
-        numbers: names of the attributes in the custom options; None for a builtin operator.
-        defaults: (attribute, value) of attributes that the custom options may lack.
-        custom: name of the custom op in TFLite; "" for a builtin operator, and for an op that TFLite lacks, whose name in the
-            file is CUSTOM and the kind.
     """
 
-    table: str | None = None
+    table: str | None = None  # name of the options table in the schema; None if the kind has none
     fields: tuple[Field, ...] = ()
+    # op versions for int8 and int16 data. For other types the version is 1, unless the exporter finds a feature that needs a
+    # newer one
     versions: tuple[int, int] = (1, 1)
-    numbers: tuple[str, ...] | None = None
-    defaults: tuple[tuple[str, float], ...] = ()
+    numbers: tuple[str, ...] | None = None  # names of the attributes in the custom options; None for a builtin operator
+    defaults: tuple[tuple[str, float], ...] = ()  # (attribute, value) of attributes that the custom options may lack
+    # name of the custom op in TFLite; "" for a builtin operator, and for an op that TFLite lacks, whose name in the file is
+    # CUSTOM and the kind
     custom: str = ""
 
     @property

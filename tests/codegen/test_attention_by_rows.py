@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from codegen.emitted import prove
 from fuzz.attention import Builder
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph
-from tinyweave.planning import Plan, check, plan_in_stages
+from tinyweave.planning import Plan, check
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import emulated

@@ -16,11 +16,12 @@ from cases.tiny import NETWORKS
 from codegen.emitted import compile_strictly, emitted, prove, source_of
 from codegen.test_cpp import CORES, FLAGS
 from kernels.traces import apart
+from planning.stages import plan_in_stages
 
 from tinyweave.codegen import constants_of
 from tinyweave.ir import CompileError
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.planning import Plan, Request, Tile, check, copy_name, plan, plan_in_stages, with_copies, without_copies
+from tinyweave.planning import Plan, Request, Tile, check, copy_name, plan, with_copies, without_copies
 from tinyweave.planning.memories import distribute
 from tinyweave.simulate import compare, emulated
 from tinyweave.support import toolchain

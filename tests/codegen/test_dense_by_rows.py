@@ -13,12 +13,13 @@ from cases import tiny
 from cases.draw import activation, constant, integers, rescaled
 from cases.sweeps import rest_in_sweeps
 from codegen.emitted import emitted
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import check
 from tinyweave.passes import run_passes
-from tinyweave.planning import Plan, Request, plan, plan_in_stages
+from tinyweave.planning import Plan, Request, plan
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_per_op
 from tinyweave.planning.request import Objective

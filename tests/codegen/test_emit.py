@@ -14,6 +14,7 @@ from cases.strict import CPP
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny_graph
 from codegen.emitted import compile_strictly, inputs_of, source_of, write
+from planning.stages import plan_in_stages
 
 from tinyweave import api, ops
 from tinyweave.codegen import Origin, c, emit
@@ -21,7 +22,7 @@ from tinyweave.codegen.header import survives
 from tinyweave.codegen.layer import Constants
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
-from tinyweave.planning import Buffer, Request, check, plan, plan_in_stages
+from tinyweave.planning import Buffer, Request, check, plan
 from tinyweave.planning.explain import why_portable
 from tinyweave.planning.place.place import arena_bytes, place
 from tinyweave.simulate import compare, emulated, host

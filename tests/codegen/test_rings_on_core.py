@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from cases.maps import block, segmentation
 from codegen.emitted import prove
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.planning import Tile, plan_in_stages
+from tinyweave.planning import Tile
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import emulated
 

@@ -10,12 +10,12 @@ from cases.draw import integers
 from cases.strict import c99
 from cases.sweeps import rest_in_sweeps
 from codegen.emitted import compile_strictly, emitted, prove
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import check
 from tinyweave.planning import check as check_plan
-from tinyweave.planning import plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import compare, emulated
 from tinyweave.support import toolchain

@@ -18,6 +18,7 @@ from fuzz.faster_kernels import with_kernels_of
 from fuzz.formats import AS_UINT8, FILED, as_uint8
 from fuzz.generate import BY_SOME_ROWS, GROWERS, random_network, random_order, random_stages
 from fuzz.seeds import parametrize
+from planning.stages import plan_in_stages
 
 from tinyweave import api
 from tinyweave.api import results
@@ -25,7 +26,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite_lowering import LOWERED
 from tinyweave.ir import Graph
 from tinyweave.ops import SPECS
-from tinyweave.planning import Plan, plan_in_order, plan_in_stages
+from tinyweave.planning import Plan, plan_in_order
 
 USUAL, IN_SWEEPS = 16, 40
 BATCH, OF_EVERY_OP, OF_EACH = 20, 500, 3  # networks of a batch, all networks, least number of networks with a kind of op

@@ -202,11 +202,7 @@ CASES: dict[str, Case] = {
         "Resize", *CONV, given=[None, None, ints(1, 4, 5, 19)], mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5
     ),
     "dropout": one("Dropout", *CONV, given=[np.float32(0.5), np.array(False)]),
-    "sums": (
-        [("Sum", ("x", "c", "x"), ("s",), {}), ("Mean", ("s", "x"), ("y",), {})],
-        {"x": CONV},
-        {"c": floats(4, 1, 1)},
-    ),
+    "sums": ([("Sum", ("x", "c", "x"), ("s",), {}), ("Mean", ("s", "x"), ("y",), {})], {"x": CONV}, {"c": floats(4, 1, 1)}),
     "shape-of-a-view": (  # PyTorch's export of x.view(x.size(0), -1)
         [
             ("Shape", ("x",), ("shape",), {}),

@@ -77,10 +77,7 @@ OF_MICROSOFT = (
 
 def pair(name: str, out: str, scale: str = "xs", zero: str = "xz") -> list[Op]:
     """Return a QuantizeLinear and a DequantizeLinear node."""
-    return [
-        ("QuantizeLinear", [name, scale, zero], f"{out}.q", {}),
-        ("DequantizeLinear", [f"{out}.q", scale, zero], out, {}),
-    ]
+    return [("QuantizeLinear", [name, scale, zero], f"{out}.q", {}), ("DequantizeLinear", [f"{out}.q", scale, zero], out, {})]
 
 
 WEIGHTS: list[Op] = [

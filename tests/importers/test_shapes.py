@@ -99,10 +99,7 @@ def test_shapes_are_the_example_of_a_module() -> None:
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        (
-            {},
-            "'x': has an axis 2 of dynamic size; give its shape, such as --shape x=1,3,32,32 (in Python shapes={",
-        ),
+        ({}, "'x': has an axis 2 of dynamic size; give its shape, such as --shape x=1,3,32,32 (in Python shapes={"),
         ({"y": (1, 2)}, "the model has no input 'y'; its inputs are x"),
         ({"x": (1, 3, 10)}, "'x': has 4 axes, and --shape gives 3; give its shape, such as --shape x=1,3,32,32 "),
         ({"x": (1, 4, 10, 14)}, "'x': has the extent 3 on axis 1, and --shape gives 4; export it with this shape"),

@@ -14,20 +14,10 @@ from cases.maps import block, segmentation
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny
 from fuzz.faster_kernels import with_kernels_of
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.planning import (
-    Constant,
-    Plan,
-    Request,
-    Tile,
-    check,
-    plan,
-    plan_in_order,
-    plan_in_stages,
-    with_copies,
-    with_fetches,
-)
+from tinyweave.planning import Constant, Plan, Request, Tile, check, plan, plan_in_order, with_copies, with_fetches
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.memories import distribute
 from tinyweave.planning.plan import Place, RowSchedule
@@ -149,8 +139,7 @@ def rows_of(old: Plan, step: int = 0) -> RowSchedule:
 def schedule_rows(old: Plan, node: int | str, **changes: int) -> Plan:
     schedule = rows_of(old)
     return staged(
-        old,
-        schedule=replace(schedule, timings={**schedule.timings, node: schedule.timings[node]._replace(**changes)}),
+        old, schedule=replace(schedule, timings={**schedule.timings, node: schedule.timings[node]._replace(**changes)})
     )
 
 

@@ -302,8 +302,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "a tile whose last op reads none of it": (
         "tiles",
         lambda p: replace(
-            p,
-            graph=replace(p.graph, ops=(*p.graph.ops[:2], replace(p.graph.ops[2], inputs=("wide", "w2")), p.graph.ops[3])),
+            p, graph=replace(p.graph, ops=(*p.graph.ops[:2], replace(p.graph.ops[2], inputs=("wide", "w2")), p.graph.ops[3]))
         ),
         "'deep' is computed in a tile, but no later op of the tile reads it",
     ),

@@ -16,10 +16,11 @@ from typing import Any
 from cases.maps import segmentation
 from cases.tiny import NETWORKS
 from fuzz.random_plans import Trial, build, failure, network
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import BY_NAME
-from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, plan_in_stages, to_json
+from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, to_json
 from tinyweave.planning.memories import distribute
 
 ODD = (0, 1, -1, 7, 255, 1 << 20, 1 << 40, 1.5, None, True, "", "sram", "a b", "x */ y", "a\nb", [], {})

@@ -11,10 +11,11 @@ from cases.maps import SAME
 from cases.tiny import NETWORKS, activation, constant, ramp
 from cases.tiny import graph as tiny
 from fuzz.generate import BY_ROW, random_network
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Op
 from tinyweave.kernels.access import overlap_distances
-from tinyweave.planning import Plan, Request, Tile, check, plan, plan_in_stages
+from tinyweave.planning import Plan, Request, Tile, check, plan
 from tinyweave.planning.check import Touched, UnsoundPlanError
 from tinyweave.planning.plan import Place
 

@@ -17,10 +17,11 @@ from fuzz.faster_kernels import with_kernels_of
 from planning.damage import FOLDER, PLANS, made, moved, placed, ringed, rows_of, schedule_rows
 from planning.damages import DAMAGES
 from planning.row_violations import ROW_RULES
+from planning.stages import plan_in_stages
 from planning.test_violations import violations
 from planning.violations import RULES
 
-from tinyweave.planning import Plan, Tile, check, plan_in_stages
+from tinyweave.planning import Plan, Tile, check
 from tinyweave.planning.check import Touched, UnsoundPlanError
 
 

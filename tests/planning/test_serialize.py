@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from cases.maps import block, segmentation
 from cases.tiny import NETWORKS
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import CompileError, Graph
-from tinyweave.planning import Plan, Tile, from_json, plan, plan_in_stages, to_json
+from tinyweave.planning import Plan, Tile, from_json, plan, to_json
 
 PLANS: dict[str, tuple[Callable[[], Graph], Callable[[Graph], Plan]]] = {
     "layers": (NETWORKS["residual"], plan),

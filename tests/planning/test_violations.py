@@ -19,13 +19,14 @@ from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
 from fuzz.random_plans import trials
 from planning.damage import PLANS, made, moved
 from planning.row_violations import ROW_RULES
+from planning.stages import plan_in_stages
 from planning.violations import ROOM, RULES, WORD, Violation, above, overwritten_live_bytes, row_bytes
 
 from tinyweave import api
 from tinyweave.ir import Op
 from tinyweave.kernels.access import overlap_distances
 from tinyweave.passes import run_passes
-from tinyweave.planning import Plan, Request, Tile, check, plan, plan_in_stages
+from tinyweave.planning import Plan, Request, Tile, check, plan
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.check.regions import disjoint
 from tinyweave.planning.memories import distribute

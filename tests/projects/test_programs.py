@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import qemu_firmware as firmware
 from cases.strict import c99, sanitizers
 from firmware_programs import listening as listening_firmware
 from firmware_programs import looking, run_program
@@ -21,7 +22,6 @@ from tinynas.tasks import listening
 from tinynas.tasks.features import log_mel
 from tinyweave import api
 from tinyweave.projects import firmware_files
-from tinyweave.simulate import firmware
 from tinyweave.simulate.run import Fault
 from tinyweave.support import toolchain
 

@@ -104,16 +104,7 @@ def test_the_result_of_tw_quantize_has_its_fidelity_and_can_be_planned(model: Pa
     assert near.agreement == pytest.approx(agreement)
     assert sum(tw.plan(done.model).arena.values()) > 0
     assert said_in_metadata(done.file) == {
-        "inputs": [
-            {
-                "version": 1,
-                "input": "x",
-                "shape": [1, 8, 8, 3],
-                "source": "arrays",
-                "scale": [1 / 255],
-                "offset": [0.0],
-            }
-        ]
+        "inputs": [{"version": 1, "input": "x", "shape": [1, 8, 8, 3], "source": "arrays", "scale": [1 / 255], "offset": [0.0]}]
     }
 
 

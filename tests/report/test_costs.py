@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from cases.maps import segmentation
+from planning.stages import plan_in_stages
 
 from tinyweave import api
 from tinyweave.api import results
 from tinyweave.devices import find
 from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.planning import Tile, plan_in_stages
+from tinyweave.planning import Tile
 from tinyweave.report.record import Record, record
 from tinyweave.report.words import profile_rows
 from tinyweave.simulate import compare, emulated

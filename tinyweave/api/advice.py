@@ -43,28 +43,17 @@ LEAST_SIDE = 16  # least rows or columns of a smaller input image, in pixels
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A plan of the same model with some options changed.
+    """A plan of the same model with some options changed."""
 
-    Attributes:
-        changes: the changed options, by name; `device` or `flash` is among them if the plan is for another board or Flash
-            limit.
-        plan: the plan.
-        arena: bytes of all its arenas.
-        need: its estimated Flash in bytes.
-        latency_ms: its estimated milliseconds per inference; None if unknown.
-        fits: whether `tinyweave plan` would say that it fits; None if only a build can tell.
-        fits_ram: whether the arena is within the RAM limit.
-        too_slow: whether the estimated latency exceeds the time limit.
-    """
-
+    # the changed options, by name; `device` or `flash` is among them if the plan is for another board or Flash limit
     changes: Options
     plan: Plan
-    arena: int
-    need: results.FlashEstimate
-    latency_ms: float | None
-    fits: bool | None
-    fits_ram: bool
-    too_slow: bool = False
+    arena: int  # bytes of all its arenas
+    need: results.FlashEstimate  # its estimated Flash in bytes
+    latency_ms: float | None  # its estimated milliseconds per inference; None if unknown
+    fits: bool | None  # whether `tinyweave plan` would say that it fits; None if only a build can tell
+    fits_ram: bool  # whether the arena is within the RAM limit
+    too_slow: bool = False  # whether the estimated latency exceeds the time limit
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
@@ -78,38 +67,22 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class Remedy:
-    """A change of the network, rather than of options, with which a plan could fit.
+    """A change of the network, rather than of options, with which a plan could fit."""
 
-    Attributes:
-        way: "quantize" (4-bit weights), "input" (a smaller input image) or "search" (another network).
-        planned: the plan with 4-bit weights, for "quantize"; None for the others.
-        share: for "input", the estimated fraction to keep of each side of the image; else None.
-        changes: options to change as well.
-    """
-
-    way: str
-    planned: Proposal | None = None
-    share: float | None = None
-    changes: Options = field(default_factory=dict)
+    way: str  # "quantize" (4-bit weights), "input" (a smaller input image) or "search" (another network)
+    planned: Proposal | None = None  # the plan with 4-bit weights, for "quantize"; None for the others
+    share: float | None = None  # for "input", the estimated fraction to keep of each side of the image; else None
+    changes: Options = field(default_factory=dict)  # options to change as well
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A combination of changed options, with the model, the request and the search over all plans with it.
-
-    Attributes:
-        changes: the changed options.
-        model: the model.
-        request: the request, with the limits and the core of another board if the board changes.
-        board: the board; None if only a core is known.
-        known: a cache of intermediate results.
-        choices: the search over the plans.
-    """
+    """A combination of changed options, with the model, the request and the search over all plans with it."""
 
     changes: Options
     model: results.Model
-    request: Request
-    board: Device | None
+    request: Request  # with the limits and the core of another board if the board changes
+    board: Device | None  # None if only a core is known
     known: planning.SpaceCache
     choices: planning.PlanSearch
 
@@ -134,25 +107,15 @@ class _Candidate:
 
 @dataclass
 class _Search:
-    """The state of one search for advice: the model, its request, and the combinations of options tried so far.
-
-    Attributes:
-        model: the model.
-        board: the board; None if only a core is known.
-        request: the request, whose plan does not fit.
-        progress: called for each try.
-        known: a cache of intermediate results, for all plans.
-        models: (io, layout) -> the model with these options, a cache.
-        tried: the candidates so far, except candidates with another model or Flash limit.
-    """
+    """The state of one search for advice: the model, its request, and the combinations of options tried so far."""
 
     model: results.Model
-    board: Device | None
-    request: Request
-    progress: Progress | None
-    known: planning.SpaceCache = field(default_factory=dict)
-    models: dict[tuple[str, str], results.Model] = field(default_factory=dict)
-    tried: list[_Candidate] = field(default_factory=list)
+    board: Device | None  # None if only a core is known
+    request: Request  # whose plan does not fit
+    progress: Progress | None  # called for each try
+    known: planning.SpaceCache = field(default_factory=dict)  # for all plans
+    models: dict[tuple[str, str], results.Model] = field(default_factory=dict)  # by io and layout
+    tried: list[_Candidate] = field(default_factory=list)  # except candidates with another model or Flash limit
 
     @property
     def limits(self) -> Limits:
@@ -184,7 +147,6 @@ class _Search:
         Candidates of the same model and Flash limit are appended to `tried`.
 
         Args:
-            changes: options to change in the request.
             board: another board, whose limits and core replace the limits and core of the request; None for the same board.
             model: another model, such as one with 4-bit weights; None for the same model.
         """
@@ -241,11 +203,7 @@ def advise(
     fit. Remedies are added if no options on this board make the plan fit.
 
     Args:
-        plan: its plan, which does not fit.
-        board: the board; None if only a core is known.
         flash: measured Flash of the plan in bytes; None before a build.
-        known: a cache of intermediate results, as for `make_plan`.
-        progress: called for each try.
     """
     search, limits = _Search(model, board, request, progress, {} if known is None else known), request.limits
     search.models[model.io, model.layout] = model
@@ -359,8 +317,6 @@ def _search_options(search: _Search, base: Proposal, *, needs_flash: bool) -> li
     tried last.
 
     Args:
-        search: the state of the search.
-        base: the plan without changes.
         needs_flash: whether a proposal must also meet the Flash and time limits; otherwise only the RAM limit.
     """
     changes = list(_changes(search, base))
@@ -476,13 +432,7 @@ def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
 
 
 def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits) -> Proposal:
-    """Return a plan with changed options as a Proposal: its arena, its estimated Flash and latency, and whether it fits.
-
-    Args:
-        changes: the changed options.
-        board: the board, for the estimates; None if only a core is known.
-        limits: the limits that the plan should meet.
-    """
+    """Return a plan with changed options as a Proposal: its arena, its estimated Flash and latency, and whether it fits."""
     over, need = limits.ram_excess(plan.arena), plans.estimate_flash(plan, board)
     too_much, too_long = need.excess(limits.flash), plans.latency_excess(plan, board, limits)
     is_open = (limits.flash is not None and too_much is None) or (limits.latency_ms is not None and too_long is None)

@@ -47,10 +47,8 @@ PLAIN = CodeOptions()
 def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = PLAIN) -> Source:
     """Return the C files of a plan, and if the options name a row source, its C files.
 
-    A row source is C that converts a camera's picture or a JPEG file to the network's input, row by row.
-
-    Raises:
-        CompileError: the row source does not suit the model's input, or two files would have the same name.
+    A row source is C that converts a camera's picture or a JPEG file to the network's input, row by row. Raise CompileError if
+    the row source does not suit the model's input, or two files would have the same name.
     """
     stream = model.stream
     frames = Frames(stream.frames, stream.hop, stream.calls_until_full, stream.returns_new_rows) if stream else None
@@ -69,8 +67,7 @@ def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOpt
 def merge_files(sources: Sequence[Source]) -> dict[str, str]:
     """Return the C files of several models (name -> text) for one folder, with one copy of each shared kernel.
 
-    Raises:
-        CompileError: two models have a file of the same name that is not a shared kernel.
+    Raise CompileError if two models have a file of the same name that is not a shared kernel.
     """
     for index, one in enumerate(sources):
         for other in sources[:index]:
@@ -109,18 +106,12 @@ class NewWeights(NamedTuple):
 
 
 def new_weights(
-    model: Model,
-    planned: Path,
-    device: Device | None = None,
-    proof: ProofOptions = USUAL,
-    progress: Progress | None = None,
+    model: Model, planned: Path, device: Device | None = None, proof: ProofOptions = USUAL, progress: Progress | None = None
 ) -> NewWeights:
     """Return the file of weights with which the C beside the plan `planned` computes the network `model`.
 
     The C of this network must be equal to the C there, but for comments. The files that are there are then built and run.
-
-    Raises:
-        CompileError: the C there is missing, or has numbers or code that this network needs otherwise.
+    Raise CompileError if the C there is missing, or has numbers or code that this network needs otherwise.
     """
     if not planned.name.endswith(PLAN):
         raise CompileError(f"'{planned}' is no plan beside C", HINT)
@@ -158,10 +149,7 @@ def _check_equal(path: Path, there: str, needed: str, model: Model) -> None:
     # the hash of the C differs whenever another line does
     _, a, b, i, j = next((change for change in changes if not "".join(old[change[1] : change[2]]).startswith(HASH)), changes[0])
     more = f" ({len(changes) - 1} differences in all)" if len(changes) > 1 else ""
-    raise CompileError(
-        f"'{path}' has {_quoted(old[a:b])}, but {model.path.name} needs {_quoted(new[i:j])}{more}",
-        REBUILD,
-    )
+    raise CompileError(f"'{path}' has {_quoted(old[a:b])}, but {model.path.name} needs {_quoted(new[i:j])}{more}", REBUILD)
 
 
 def _quoted(lines: Sequence[str]) -> str:

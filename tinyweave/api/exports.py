@@ -48,8 +48,7 @@ def package(
 ) -> Package:
     """Return planned models as a package, with the C and example samples with correct outputs of each model.
 
-    Raises:
-        CompileError: several models have no package name, or the name or version is not valid.
+    Raise CompileError if several models have no package name, or the name or version is not valid.
     """
     if options.name is None and len(models) > 1:
         raise CompileError("a package of several models needs a name", "name it with --package")

@@ -33,82 +33,48 @@ Values = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Labelled samples for measuring the accuracy of an int8 model, and the float model to compare with.
-
-    Attributes:
-        float_model: path of the float model's file.
-        samples: path of the samples, as for `quantize`.
-        labels: path of the labels, or "folders" if each class has its own folder of files.
-        scale: factor of the samples' values, one number or one per channel; None is 1.
-        offset: number added to the scaled values, or one per channel.
-    """
+    """Labelled samples for measuring the accuracy of an int8 model, and the float model to compare with."""
 
     float_model: Path
-    samples: Path
-    labels: str = "folders"
-    scale: tuple[float, ...] | None = None
-    offset: tuple[float, ...] = (0.0,)
+    samples: Path  # as for `quantize`
+    labels: str = "folders"  # path of the labels, or "folders" if each class has its own folder of files
+    scale: tuple[float, ...] | None = None  # factor of the samples' values, one number or one per channel; None is 1
+    offset: tuple[float, ...] = (0.0,)  # number added to the scaled values, or one per channel
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The entry of one model in a tinyweave.toml.
-
-    Attributes:
-        name: name of the entry.
-        file: path of the model's file.
-        device: name of the device, or path of its TOML file.
-        limits: the limits in the entry: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points.
-        options: options of the planner.
-        io: as for `load`.
-        layout: as for `load`.
-        shapes: as for `load`; None if no input has dynamic axes.
-        accuracy: how to measure the accuracy; None to leave it out.
-    """
+    """The entry of one model in a tinyweave.toml."""
 
     name: str
-    file: Path
-    device: str
-    limits: Values
+    file: Path  # of the model
+    device: str  # name of the device, or path of its TOML file
+    limits: Values  # `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points
     options: PlanOptions
-    io: str
-    layout: str
-    shapes: Mapping[str, tuple[int, ...]] | None
-    accuracy: Accuracy | None
+    io: str  # as for `load`
+    layout: str  # as for `load`
+    shapes: Mapping[str, tuple[int, ...]] | None  # as for `load`; None if no input has dynamic axes
+    accuracy: Accuracy | None  # how to measure the accuracy; None to leave it out
 
 
 class Recorded(NamedTuple):
-    """The entry of a model in a tinyweave.lock.json.
-
-    Attributes:
-        values: the measurements, by name.
-        limits: the limits for which the model was planned then; None if the file does not have them.
-    """
+    """The entry of a model in a tinyweave.lock.json."""
 
     values: Values
-    limits: Values | None
+    limits: Values | None  # the limits for which the model was planned then; None if the file does not have them
 
 
 @dataclass(frozen=True)
 class GuardResult:
-    """The measurements of one model, beside the earlier values in tinyweave.lock.json.
-
-    Attributes:
-        config: the model's entry in tinyweave.toml.
-        sha256: SHA-256 of the model's .tflite file.
-        compiler: the compiler with its flags.
-        verified: whether every output byte is right.
-        now: name in MEASURED -> value, or None if unknown. `accuracy` is 0 to 1, `accuracy_drop` in percentage points.
-        before: the earlier values, likewise; None if tinyweave.lock.json does not have the model.
-        limits_before: the limits for which `before` was measured; None if tinyweave.lock.json does not have them.
-    """
+    """The measurements of one model, beside the earlier values in tinyweave.lock.json."""
 
     config: ModelConfig
-    sha256: str
-    compiler: str
-    verified: bool
-    now: Values
-    before: Values | None
+    sha256: str  # of the model's .tflite file
+    compiler: str  # with its flags
+    verified: bool  # whether every output byte is right
+    now: Values  # name in MEASURED -> value, or None if unknown. `accuracy` is 0 to 1, `accuracy_drop` in percentage points
+    before: Values | None  # the earlier values, likewise; None if tinyweave.lock.json does not have the model
+    # the limits for which `before` was measured; None if tinyweave.lock.json does not have them
     limits_before: Values | None = None
 
     @property
@@ -126,10 +92,8 @@ class GuardResult:
 def guard_models(path: Path, *, update: bool = False, progress: Progress | None = None) -> list[GuardResult]:
     """Deploy every model of the tinyweave.toml at `path`, and return its measurements now and in tinyweave.lock.json.
 
-    If `update` is set, tinyweave.lock.json is then written.
-
-    Raises:
-        CompileError: a file has a mistake, or a model cannot be deployed.
+    If `update` is set, tinyweave.lock.json is then written. Raise CompileError if a file has a mistake, or a model cannot be
+    deployed.
     """
     watched, before = read_config(path), read_lock(path.with_name(LOCK))
     results = []
@@ -174,8 +138,7 @@ def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) 
 def read_lock(path: Path) -> dict[str, Recorded]:
     """Return model name -> measurements and limits, from a tinyweave.lock.json; empty if the file does not exist.
 
-    Raises:
-        CompileError: the file is damaged.
+    Raise CompileError if the file is damaged.
     """
     if not path.exists():
         return {}
@@ -225,27 +188,19 @@ def _rounded(value: float | None) -> float | None:
 
 @dataclass
 class _Table:
-    """A TOML table that records which keys were read, so that the other keys can be reported as unknown.
+    """A TOML table that records which keys were read, so that the other keys can be reported as unknown."""
 
-    Attributes:
-        path: path of the file.
-        where: name of the table in messages.
-        values: the table.
-        taken: keys that were read.
-    """
-
-    path: Path
-    where: str
+    path: Path  # of the file
+    where: str  # name of the table in messages
     values: dict[str, Any]
-    taken: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)  # keys that were read
 
     def take(
         self, key: str, kind: type | tuple[type, ...], default: Any = None, convert: Callable[[Any], Any] | None = None
     ) -> Any:
         """Return the value of a key, converted, or `default` if the key is missing.
 
-        Raises:
-            CompileError: the value is not of the type `kind`, or `convert` raises it; the message names the key.
+        Raise CompileError if the value is not of the type `kind`, or `convert` raises it; the message names the key.
         """
         self.taken.add(key)
         if key not in self.values:
@@ -279,8 +234,7 @@ class _Table:
 def read_config(path: Path) -> list[ModelConfig]:
     """Return the entries of a tinyweave.toml; paths in it are relative to its folder.
 
-    Raises:
-        CompileError: the file has a mistake; the message names the file and the key.
+    Raise CompileError if the file has a mistake; the message names the file and the key.
     """
     raw = read_file(path, MAX_FILE, f"write one: {FORM}")
     try:

@@ -142,7 +142,6 @@ def streamed(model: Model, hop: int | str | None) -> Model:
     A call computes only the rows that the new frames change; rows that earlier calls computed are kept as state.
 
     Args:
-        model: the model; it may stream already, with another hop.
         hop: number of frames per call, as a number or digits, or "auto" to choose it from the network's strides. None returns
             `model` as it is.
 

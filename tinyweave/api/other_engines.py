@@ -34,8 +34,6 @@ def rewrite_for(model: Model, engine: str, most_macs: float = 1.0) -> Reordering
     """Rewrite a model's file for an engine, or leave it as it is if the engine would need no fewer bytes for activations.
 
     Args:
-        model: a model from `read`.
-        engine: a name of ENGINES.
         most_macs: upper bound on the MACs as a multiple of the model's.
     """
     if engine not in ENGINES:

@@ -47,10 +47,8 @@ COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == co
 def request_of(options: PlanOptions, device: Device | None = None) -> Request:
     """Return the planner's request for options and a device.
 
-    Limits that the options leave out are the device's. Without a device, the core is DEFAULT_CORE.
-
-    Raises:
-        CompileError: `optimize` is unknown, a size is malformed, or a time limit needs a clock or a cycle model.
+    Limits that the options leave out are the device's. Without a device, the core is DEFAULT_CORE. Raise CompileError if
+    `optimize` is unknown, a size is malformed, or a time limit needs a clock or a cycle model.
     """
     if options.optimize is not None and options.optimize not in OPTIMIZE:
         raise CompileError(f"--optimize {options.optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
@@ -92,7 +90,6 @@ def make_plan(
 
     Args:
         known: a cache of intermediate results, which is filled: pass the same dict to plan faster for similar requests.
-        progress: called for each plan whose buffers are placed.
     """
     return planning.check(unchecked_plan(model, request, {} if known is None else known, progress))
 
@@ -200,8 +197,7 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
     """Return an object that searches all plans of a model for the best plan, the Pareto front, or the least RAM.
 
-    Raises:
-        CompileError: an op has no kernel, or the strategy is unknown or cannot stream.
+    Raise CompileError if an op has no kernel, or the strategy is unknown or cannot stream.
     """
     check_kernels(model)
     return planning.PlanSearch(model.graph, with_defaults(model, request), known)
@@ -272,10 +268,7 @@ def _in_memories(plan: Plan, limits: Limits, *, overlap: bool = True) -> Plan:
 
 
 def limits_of(
-    device: Device | None,
-    ram: int | str | None = None,
-    flash: int | str | None = None,
-    latency_ms: float | None = None,
+    device: Device | None, ram: int | str | None = None, flash: int | str | None = None, latency_ms: float | None = None
 ) -> Limits:
     """Return limits of RAM, Flash and time for the planner.
 
@@ -412,10 +405,8 @@ def has_weights_file(path: str | Path) -> bool:
 def read_plan(path: str | Path, model: Model, core: str | None = None, *, retrained: bool = False) -> Plan:
     """Read a plan that `plan.to_json` wrote for this model, or for it before it was `retrained`, and check it.
 
-    Its `lower_bound` is set to 0, because the value in the file cannot be checked.
-
-    Raises:
-        CompileError: the file is damaged, or the plan is of another model or has kernels that `core` cannot run.
+    Its `lower_bound` is set to 0, because the value in the file cannot be checked. Raise CompileError if the file is damaged,
+    or the plan is of another model or has kernels that `core` cannot run.
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
@@ -437,8 +428,7 @@ def check_plan(plan: Plan, model: Model, core: str | None = None) -> None:
 def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
     """Explain why a tensor has its address, and why its op has its kernel; with `core` "" only the address is explained.
 
-    Raises:
-        CompileError: `name` is not the name of an activation in the model, in the drawing of the plan, or in the C.
+    Raise CompileError if `name` is not the name of an activation in the model, in the drawing of the plan, or in the C.
     """
     graph = plan.graph
     known = {buffer.name: buffer.name for buffer in plan.buffers} | {tensor: tensor for tensor in plan.places}

@@ -6,7 +6,7 @@ So a message says `ram="64k"` in place of `--ram 64k`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from numbers import Integral, Real
@@ -50,11 +50,12 @@ def with_python_words(value: Any) -> Any:
     if not isinstance(value, FunctionType):
         return value
     shown = _with_options(value)
+    kinds = {name: UNION.split(str(each.annotation)) for name, each in shown.parameters.items()}
 
     @wraps(value)
     def called(*values: Any, **named: Any) -> Any:
         try:
-            _check_types(shown, {**dict(zip(shown.parameters, values, strict=False)), **named})
+            _check_types(kinds, {**dict(zip(kinds, values, strict=False)), **named})
             return value(*values, **named)
         except CompileError as error:
             known = arguments().union(signature(value).parameters)
@@ -66,12 +67,11 @@ def with_python_words(value: Any) -> Any:
     return called
 
 
-def _check_types(shown: Signature, given: Mapping[str, Any]) -> None:
-    """Raise CompileError if an argument has a type that its annotation excludes."""
+def _check_types(kinds: Mapping[str, Sequence[str]], given: Mapping[str, Any]) -> None:
+    """Raise CompileError if an argument has none of the types in its annotation, `kinds` by name; an unknown name has any."""
     for name, value in given.items():
-        kinds = UNION.split(str(shown.parameters[name].annotation)) if name in shown.parameters else ["Any"]
-        if not any(_has_type(value, kind.partition("[")[0]) for kind in kinds):
-            raise CompileError(f"{name} is of the type {type(value).__name__}", f"give {' or '.join(kinds)}")
+        if not any(_has_type(value, kind.partition("[")[0]) for kind in kinds.get(name, ["Any"])):
+            raise CompileError(f"{name} is of the type {type(value).__name__}", f"give {' or '.join(kinds[name])}")
 
 
 def _has_type(value: Any, kind: str) -> bool:

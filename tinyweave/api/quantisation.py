@@ -89,10 +89,8 @@ def quantize_model(
 def int8_form(path: str | Path, shapes: Shapes | None = None) -> Model:
     """Return the float model of a file as int8 with ranges of one random sample, to estimate its RAM and Flash.
 
-    The RAM depends on the shapes alone, the outputs mean nothing. `shapes` is as for `load`.
-
-    Raises:
-        CompileError: the file is damaged, or an op has no quantised form.
+    The RAM depends on the shapes alone, the outputs mean nothing. `shapes` is as for `load`. Raise CompileError if the file is
+    damaged, or an op has no quantised form.
     """
     model = read(path, shapes=shapes)
     real = simplify_float(model.original)
@@ -113,8 +111,7 @@ def precision_limits(
 ) -> PrecisionLimits | None:
     """Return the limits that mixed precision must meet, or None if all arguments are None.
 
-    Raises:
-        CompileError: a limit is malformed or out of range.
+    Raise CompileError if a limit is malformed or out of range.
     """
     if flash is None and min_sqnr is None and max_accuracy_drop is None:
         return None
@@ -135,8 +132,7 @@ def _flash(model: Model, graph: Graph) -> int:
 def accuracies(before: Model, after: Model, samples: Any, read_as: SampleOptions) -> tuple[float, float]:
     """Return the accuracy (0 to 1) of a float model and of its int8 model on labelled samples.
 
-    Raises:
-        CompileError: there are no labels, the inputs differ, or the models are no classifiers.
+    Raise CompileError if there are no labels, the inputs differ, or the models are no classifiers.
     """
     real, small = before.original, after.original
     opened = read_as.open(samples, real)

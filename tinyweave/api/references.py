@@ -39,10 +39,8 @@ def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.nd
 
     If the model streams in time, `count` is raised by the number of calls before the first with a full window of frames.
 
-    All `inputs` come first, then as far as `count` allows all minima, all maxima, all zero points, and a random sample.
-
-    Raises:
-        CompileError: there would be no sample, the seed is negative, or an array does not fit its input.
+    All `inputs` come first, then as far as `count` allows all minima, all maxima, all zero points, and a random sample. Raise
+    CompileError if there would be no sample, the seed is negative, or an array does not fit its input.
     """
     if max(count, len(inputs)) < 1 or seed < 0:
         raise CompileError(

@@ -112,25 +112,15 @@ class Inspection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Emission:
-    """The C of models, written into a folder by `compile` or `export`.
-
-    Attributes:
-        models: the models.
-        plans: the plan of each model.
-        folder: the folder.
-        files: paths of all written files, except the list of them.
-        own: the files without those of kernels, or of an export the files of the build system.
-        written: files of an earlier run that were removed or kept.
-        package: the package; None if `compile` wrote the C.
-    """
+    """The C of models, written into a folder by `compile` or `export`."""
 
     models: tuple[Model, ...]
     plans: tuple[Plan, ...]
     folder: Path
-    files: tuple[Path, ...]
-    own: tuple[Path, ...]
-    written: Written
-    package: Package | None = None
+    files: tuple[Path, ...]  # paths of all written files, except the list of them
+    own: tuple[Path, ...]  # the files without those of kernels, or of an export the files of the build system
+    written: Written  # files of an earlier run that were removed or kept
+    package: Package | None = None  # None if `compile` wrote the C
 
     def __repr__(self) -> str:
         """Return the names of the models, and the number of files."""
@@ -260,27 +250,16 @@ def verdict(over: Collection[float | None], *, is_open: bool) -> bool | None:
 
 
 class Rewriting(NamedTuple):
-    """The gain of a file that was rewritten for an engine.
+    """The gain of a file that was rewritten for an engine."""
 
-    Attributes:
-        engine: the engine, such as `tflm`.
-        before: bytes that the engine needs for the activations of the model's file, without scratch of kernels.
-        after: the same for the new file.
-        macs: MACs of the new file as a multiple of those of the model.
-        pads: number of pad ops that were folded into other ops.
-        tiled: number of ops that run patch by patch.
-        grid: number of patches along rows and columns.
-        unchanged: why the file was not changed; "" if it was.
-    """
-
-    engine: str
-    before: int
-    after: int
-    macs: float = 1.0
-    pads: int = 0
-    tiled: int = 0
-    grid: tuple[int, int] = (1, 1)
-    unchanged: str = ""
+    engine: str  # such as `tflm`
+    before: int  # bytes that the engine needs for the activations of the model's file, without scratch of kernels
+    after: int  # the same for the new file
+    macs: float = 1.0  # MACs of the new file as a multiple of those of the model
+    pads: int = 0  # that were folded into other ops
+    tiled: int = 0  # ops that run patch by patch
+    grid: tuple[int, int] = (1, 1)  # patches along rows and columns
+    unchanged: str = ""  # why the file was not changed; "" if it was
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,17 +36,11 @@ Count = TypeVar("Count")
 
 @dataclass(frozen=True)
 class EarlierPlan:
-    """A plan made earlier for the same request, from which `deploy_model` starts.
+    """A plan made earlier for the same request, from which `deploy_model` starts."""
 
-    Attributes:
-        plan: the plan; None to plan the model.
-        known: a cache of intermediate results, as for `make_plan`; None for an empty cache.
-        stays: whether to keep the plan if its build meets the Flash limit, even if another plan may be better.
-    """
-
-    plan: Plan | None = None
-    known: planning.SpaceCache | None = None
-    stays: bool = False
+    plan: Plan | None = None  # None to plan the model
+    known: planning.SpaceCache | None = None  # as for `make_plan`; None for an empty cache
+    stays: bool = False  # whether to keep the plan if its build meets the Flash limit, even if another plan may be better
 
 
 def verify_plan(
@@ -249,10 +243,6 @@ def deploy_model(
     The C runs on the core of `device` or the nearest emulated core, or on DEFAULT_CORE without a device. If the program exceeds
     a limit, the model is planned again with the measured values, then by the other objectives, until a program meets all
     limits. The RAM and Flash of a row source are reserved within the request's limits.
-
-    Args:
-        folder: an existing folder.
-        earlier: a plan to start from.
     """
     source_of = code.row_source
     beside = row_source_bytes(model, source_of) if source_of else 0

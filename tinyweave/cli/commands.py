@@ -14,19 +14,7 @@ from ..api.options import SAMPLES, SEED
 from ..support.command_words import quoted
 from . import steps
 from .help import App, GroupedCommands
-from .modules import (
-    api,
-    columns,
-    deployment,
-    files,
-    ir,
-    manifest,
-    measured,
-    planning,
-    records,
-    sample_files,
-    text,
-)
+from .modules import api, columns, deployment, files, ir, manifest, measured, planning, records, sample_files, text
 from .options import (
     BAD_INPUT,
     DIFFERS,

@@ -131,10 +131,8 @@ class App(typer.Typer):
     def find(self, name: str | None = None) -> None:
         """Import the modules of other packages that add commands, unless `name` is a command that is already there.
 
-        This takes 40 ms, most of it for `importlib.metadata`, so the commands of this package start without it.
-
-        Raises:
-            CompileError: such a module cannot be imported.
+        This takes 40 ms, most of it for `importlib.metadata`, so the commands of this package start without it. Raise
+        CompileError if such a module cannot be imported.
         """
         if name in {each.name or getattr(each.callback, "__name__", "") for each in self.registered_commands}:
             return

@@ -30,8 +30,6 @@ def option(syntax: str, help: str, **more: Any) -> Any:
 
     Args:
         syntax: flags, then the placeholder of the value in the help, as in "-o --out FILE"; a switch has no placeholder.
-        help: help text.
-        more: further arguments of typer.Option.
     """
     flags = [word for word in syntax.split(" ") if word.startswith("-")]
     return typer.Option(*flags, metavar=" ".join(syntax.split(" ")[len(flags) :]) or None, help=help, **more)
@@ -251,8 +249,7 @@ def shapes_of(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
 def plan_options(chosen: Options) -> PlanOptions:
     """Return the options of the planner, without `stream_time`, which applies to the model.
 
-    Raises:
-        CompileError: --max-mac-overhead is above 1, but the strategy never recomputes.
+    Raise CompileError if --max-mac-overhead is above 1, but the strategy never recomputes.
     """
     kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
     if kind in WITHOUT_RECOMPUTATION and overhead is not None and overhead > 1:

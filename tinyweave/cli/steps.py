@@ -11,19 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
-from .modules import (
-    api,
-    columns,
-    devices,
-    front,
-    ir,
-    kernel_shares,
-    manifest,
-    planning,
-    records,
-    results,
-    text,
-)
+from .modules import api, columns, devices, front, ir, kernel_shares, manifest, planning, records, results, text
 from .options import DOES_NOT_FIT, Options, plan_options, shapes_of
 
 if TYPE_CHECKING:

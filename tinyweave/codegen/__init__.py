@@ -2,5 +2,3 @@
 
 from .header import Frames, Origin, survives
 from .model import Source, constant_bytes, constants_of, emit
-
-__all__ = ["Frames", "Origin", "Source", "constant_bytes", "constants_of", "emit", "survives"]

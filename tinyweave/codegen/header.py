@@ -222,7 +222,6 @@ def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:
 
     Returns:
         For each: "input" or "output", its index, its tensor, and whether it is streamed row by row.
-
     """
     graph = plan.graph
     sides = ("input", graph.inputs, plan.streamed_inputs), ("output", graph.outputs, plan.streamed_outputs)
@@ -273,10 +272,7 @@ def _tensor_lines(plan: Plan, macro: str, tensor: Tensor, end: str, by_rows: boo
 
     Args:
         macro: How the names of the macros begin.
-        tensor: The input or output.
         end: Its name in comments, such as "input 0".
-        by_rows: Whether it is streamed row by row.
-
     """
     fate = "" if tensor.data is None else "; constant"
     if end.startswith("input"):
@@ -397,8 +393,6 @@ def _tensor_conversions(plan: Plan, name: str, end: str, tensor: Tensor) -> list
 
     Args:
         end: The name of the input or output, such as "input_0".
-        tensor: The input or output.
-
     """
     prefix, ctype, (low, high) = name.upper(), CTYPES[tensor.dtype], limits(tensor.dtype)
     scale, zero = f"{prefix}_{end.upper()}_SCALE", f"{prefix}_{end.upper()}_ZERO_POINT"
@@ -483,10 +477,7 @@ def _feeding(name: str, label: str, position: int, tensor: Tensor, memory: str) 
 
     Args:
         label: The C variable for the input, such as "input_0".
-        position: The index of the input.
-        tensor: The input.
         memory: The C variable of the memories.
-
     """
     macro = f"{name.upper()}_INPUT_{position}"
     loop = f"for (int32_t i = 0; i < {macro}_ELEMENTS; ++i) {{"

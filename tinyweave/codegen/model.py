@@ -58,7 +58,6 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
 
     Raises:
         CompileError: `name`, the prefix or the name of a memory cannot be used in C.
-
     """
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
@@ -147,8 +146,6 @@ def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int,
 
     Args:
         at: Name of an activation or a scratch buffer -> C expression of its address.
-        constants: The model's arrays.
-
     """
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
@@ -259,13 +256,9 @@ def _body(
     """Return the text of <m>.c.
 
     Args:
-        name: The model's name.
-        origin: The origin of the model, for the comment at the beginning.
         codes: Index of an op -> its C.
         at: Name of an activation or a scratch buffer -> C expression of its address.
         constants: The model's arrays, to which the addresses of constant outputs are added.
-        reset: The statements that reset the state.
-
     """
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
@@ -370,12 +363,8 @@ def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str], fetch
     """Return the C functions init, which checks the memories, copies constants and resets the state, and reset.
 
     Args:
-        plan: The plan.
-        name: The model's name.
         reset: The statements that reset the state; empty if the model has none.
         at: Name of an activation, a scratch buffer or a copy -> C expression of its address.
-        fetching: Step -> lines of `_fetching`.
-
     """
     prefix = name.upper()
     body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
@@ -441,10 +430,8 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     streamed tensor, and for an index out of range.
 
     Args:
-        name: The model's name.
         which: "input" or "output".
         constants: The model's arrays, to which the arrays of constant inputs or outputs are added.
-
     """
     names, by_rows = (
         (plan.graph.inputs, plan.streamed_inputs) if which == "input" else (plan.graph.outputs, plan.streamed_outputs)

@@ -32,7 +32,6 @@ def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> 
         files: File name -> text.
         own: The names of the model's own files, whose comments stay unchanged.
         prefix: A lower-case C identifier; "" returns the files unchanged.
-
     """
     if not prefix:
         return dict(files)

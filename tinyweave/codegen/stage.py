@@ -58,11 +58,9 @@ def stage_lines(
     """Return the lines of C that run a fused stage.
 
     Args:
-        step: The index of the fused stage.
         at: Name of an activation or a scratch buffer -> C expression of its address.
         maps: Activation -> C expression of its view, from `map_names`.
         codes: Index of an op -> its C.
-
     """
     stage = plan.stages[step]
     schedule = schedule_of(stage)
@@ -107,11 +105,7 @@ def _tile(
     """Return the C loop of a tile, ops that run together: each pass computes some columns of some rows of the last op's output.
 
     Args:
-        schedule: The row schedule of the stage.
-        at: Name of an activation or a scratch buffer -> C expression of its address.
-        maps: Activation -> C expression of its view.
         calls: The lines that call the kernels of the tile's ops.
-
     """
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
@@ -148,8 +142,6 @@ def _read_row(plan: Plan, label: str, name: str) -> list[str]:
 
     Args:
         label: The C expression of the input's view.
-        name: The name of the input.
-
     """
     timing, tensor = _timing(plan, {name: label}, name), plan.graph.tensors[name]
     row = f"{timing}.begin"
@@ -162,13 +154,7 @@ def _read_row(plan: Plan, label: str, name: str) -> list[str]:
 
 
 def _write_rows(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) -> list[str]:
-    """Return the lines that pass the newest rows of a streamed output to the caller of the model, by its callback write_rows.
-
-    Args:
-        op: The op that computes the output.
-        maps: Activation -> C expression of its view.
-        timing: The row timing of the op.
-    """
+    """Return the lines that pass the newest rows of a streamed output to the model's caller, by its callback write_rows."""
     name, begin, end = op.outputs[0], f"{op.name}_timing.begin", f"{op.name}_timing.end"
     count = f"{end} - {begin}" if timing.rows_per_iteration > 1 else "1"
     return callback(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
@@ -192,13 +178,7 @@ def stage_note(plan: Plan, stage: Stage) -> str:
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
-    """Return the end of a layer's comment: the line buffer or tile that its output is kept in; "" if it is a whole map.
-
-    Args:
-        stage: A fused stage.
-        index: The index of an op of the stage.
-
-    """
+    """Return the end of a layer's comment: the line buffer or tile that its output is kept in; "" if it is a whole map."""
     schedule, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
     if name in schedule.tiles:
         return ", into a tile of " + " x ".join(map(str, schedule.tiles[name])) + " pixels"

@@ -276,8 +276,7 @@ def check_computed(count: int) -> None:
     """Raise CompileError if `count`, the bytes of all constants computed at import, exceeds MAX_COMPUTED."""
     if count > MAX_COMPUTED:
         raise CompileError(
-            f"the constants computed at import take more than {MAX_COMPUTED:,} bytes",
-            "no microcontroller can hold them",
+            f"the constants computed at import take more than {MAX_COMPUTED:,} bytes", "no microcontroller can hold them"
         )
 
 

@@ -61,10 +61,7 @@ REFUSALS = (
         onnx="AffineGrid, GridSample, MaxRoiAlign, RoiAlign",
     ),
     Refusal(
-        "int8 has neither NaN nor infinity",
-        "leave it out",
-        torch="isfinite, isinf, isnan, nan_to_num",
-        onnx="IsInf, IsNaN",
+        "int8 has neither NaN nor infinity", "leave it out", torch="isfinite, isinf, isnan, nan_to_num", onnx="IsInf, IsNaN"
     ),
     Refusal(
         "the order of the ops is fixed before the network runs",
@@ -86,12 +83,7 @@ REFUSALS = (
         torch="max_pool1d_with_indices, max_pool2d_with_indices, max_unpool2d",
         onnx="MaxUnpool",
     ),
-    Refusal(
-        "blocks are not added where they overlap",
-        "use a transposed convolution",
-        torch="col2im",
-        onnx="Col2Im",
-    ),
+    Refusal("blocks are not added where they overlap", "use a transposed convolution", torch="col2im", onnx="Col2Im"),
     Refusal(
         "its slopes are random in training",
         "use leaky_relu with the mean of its slopes, which is the same in evaluation mode",
@@ -107,11 +99,7 @@ REFUSALS = (
         "save the model with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL, or give the original file",
         onnx=", ".join(f"com.microsoft.nchwc.{op}" for op in ("AveragePool", "Conv", "MaxPool", "ReorderInput", "Upsample")),
     ),
-    Refusal(
-        "it simulates int8 in float32",
-        "convert the trained model to int8 when you export it",
-        "FAKE_QUANT",
-    ),
+    Refusal("it simulates int8 in float32", "convert the trained model to int8 when you export it", "FAKE_QUANT"),
     Refusal(
         "LiteRT has no int8 kernel of it",
         "write it with other ops, or import the float model from PyTorch or ONNX",
@@ -128,9 +116,7 @@ REFUSALS = (
         "EMBEDDING_LOOKUP_SPARSE, HASHTABLE*, LSH_PROJECTION, SKIP_GRAM",
     ),
     Refusal(
-        "only TFLite's own ops are supported, not those of StableHLO",
-        "convert the model without StableHLO ops",
-        "STABLEHLO_*",
+        "only TFLite's own ops are supported, not those of StableHLO", "convert the model without StableHLO ops", "STABLEHLO_*"
     ),
     Refusal(
         "the file was compiled for an accelerator",

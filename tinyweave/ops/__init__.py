@@ -38,25 +38,6 @@ from .recurrent import lstm, sequence, svdf
 from .spec import OpSpec, activation_range, check_constraints, hwc, infer_same
 from .state import initial_state
 
-__all__ = [
-    "SPECS",
-    "OpSpec",
-    "activation_range",
-    "check",
-    "check_constraints",
-    "computed_operand",
-    "data",
-    "defined",
-    "fixed_inputs",
-    "hwc",
-    "index_extents",
-    "initial_state",
-    "mapped",
-    "run",
-    "spec_for",
-    "spec_of",
-]
-
 FAMILIES = (
     activations,
     batch_matmul,

@@ -26,14 +26,7 @@ from .constraints import (
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import (
-    INT32_MAX,
-    Rescale,
-    high_mul,
-    quantize_multiplier,
-    reciprocal,
-    requantize,
-)
+from .fixed_point import INT32_MAX, Rescale, high_mul, quantize_multiplier, reciprocal, requantize
 from .float32 import real_binary, real_unary
 from .spec import (
     ACTIVATIONS,
@@ -231,13 +224,7 @@ def _clamp(kind: str, *constraints: Constraint, **facts: Any) -> OpSpec:
 
 _binary = partial(OpSpec, infer=infer_broadcast, windows=windows_binary, family="binary", channelwise=True, scale="own")
 _sum = partial(
-    _binary,
-    reference=reference_add,
-    constraints=SUMS,
-    int16=True,
-    fuses_activation=True,
-    uint8="same",
-    arithmetic="sum",
+    _binary, reference=reference_add, constraints=SUMS, int16=True, fuses_activation=True, uint8="same", arithmetic="sum"
 )
 
 

@@ -203,11 +203,7 @@ join = partial(OpSpec, family="join", int16=True, scale="shared")
 SPECS = (
     view("reshape", infer=infer_reshape, constraints=RESHAPE),
     view("squeeze", infer=infer_squeeze, constraints=(arity(1), *MOVES, squeezed_axes_are_one)),
-    view(
-        "expand_dims",
-        infer=infer_expand_dims,
-        constraints=(arity(2), *MOVES, operands_are_constant, new_axis_is_in_range),
-    ),
+    view("expand_dims", infer=infer_expand_dims, constraints=(arity(2), *MOVES, operands_are_constant, new_axis_is_in_range)),
     pad("pad", constraints=(arity(2), *MOVES, operands_are_constant, paddings_match)),
     pad("padv2", constraints=(arity(3), *MOVES, fill_is_constant, paddings_match)),
     join(

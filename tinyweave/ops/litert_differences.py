@@ -49,10 +49,7 @@ DIFFERENCES = (
         "refuse",
     ),
     Difference(
-        ("minimum", "maximum"),
-        "different scales",
-        "compares and copies the stored integers, whatever their scales",
-        "follow",
+        ("minimum", "maximum"), "different scales", "compares and copies the stored integers, whatever their scales", "follow"
     ),
     Difference(
         ("add", "sub", "maximum", "minimum", "mean", "prelu", "select_v2", "conv_2d"),
@@ -60,18 +57,10 @@ DIFFERENCES = (
         "reads int8 and uint8 tensors of an op as one type",
         "refuse",
     ),
-    Difference(
-        ("gather_nd",),
-        "quantised constants, float32 output",
-        "copies the stored integers",
-        "refuse",
-    ),
+    Difference(("gather_nd",), "quantised constants, float32 output", "copies the stored integers", "refuse"),
     Difference(("prelu",), "int16 slopes", "reads int16 slopes as int8", "refuse"),
     Difference(
-        ("add", "sub"),
-        "int16, scales that are powers of two, pot_scale_int16",
-        "rescales by shifts that truncate",
-        "refuse",
+        ("add", "sub"), "int16, scales that are powers of two, pot_scale_int16", "rescales by shifts that truncate", "refuse"
     ),
     Difference(
         ("conv_2d", "transpose_conv"),
@@ -79,12 +68,7 @@ DIFFERENCES = (
         "reads the int32 bias as int64",
         "refuse",
     ),
-    Difference(
-        ("add", "conv_2d"),
-        "integers, fused tanh",
-        "ignores the fused tanh",
-        "refuse",
-    ),
+    Difference(("add", "conv_2d"), "integers, fused tanh", "ignores the fused tanh", "refuse"),
     Difference(
         ("svdf",),
         "int8 time weights and variable",

@@ -29,8 +29,6 @@ from .strip_edges import strip_edges, strip_floats, strip_transposes
 from .tensor_map import Source, TensorMap, compose, source
 from .tolerate import tolerate
 
-__all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "run_tolerantly", "source"]
-
 
 def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
     """Return the graph unchanged; raise CompileError for an unknown kind, a broken constraint or a wrong output shape."""

@@ -25,10 +25,10 @@ Candidate: a plan with its bytes and cycles, to be compared with others.
 """
 
 from ..support.progress import Progress
-from .assemble import plan_in_order, plan_in_stages
+from .assemble import plan_in_order
 from .check import check
-from .constants_in_ram import FILE_HEAD as FILE_HEAD
 from .constants_in_ram import (
+    FILE_HEAD,
     Constant,
     Fetch,
     channels_at_once,
@@ -50,50 +50,3 @@ from .search.pareto import Query, solve
 from .search.problem import Problem
 from .serialize import from_json, to_json
 from .strategies import RECOMPUTING, STRATEGIES
-
-__all__ = [
-    "ONE_MEMORY",
-    "RECOMPUTING",
-    "STRATEGIES",
-    "Buffer",
-    "Constant",
-    "Fetch",
-    "Limits",
-    "Objective",
-    "OtherFlash",
-    "Place",
-    "Plan",
-    "PlanSearch",
-    "Problem",
-    "Progress",
-    "Query",
-    "Request",
-    "SpaceCache",
-    "Stage",
-    "Tile",
-    "channels_at_once",
-    "check",
-    "constant_bytes",
-    "copy_name",
-    "cycles_to_copy",
-    "distribute_over_maps",
-    "fetches",
-    "file_offsets",
-    "flash_bytes",
-    "from_json",
-    "front",
-    "fused_layers",
-    "likely_code",
-    "plan",
-    "plan_in_order",
-    "plan_in_stages",
-    "scratch_name",
-    "solve",
-    "to_json",
-    "trades_flash",
-    "with_copies",
-    "with_fetches",
-    "with_pieces",
-    "without_copies",
-    "worth_copying",
-]

@@ -42,7 +42,6 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best") 
 
     Args:
         planned: the plan by `strategy`; computed if left out.
-        strategy: the strategy whose techniques are listed.
     """
     planned, name = planned or plan(graph, Request(strategy)), strategy.partition(":")[0]
     kernels, arenas = _kernels_of(graph, planned), dict[str, int]()

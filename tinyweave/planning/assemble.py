@@ -65,26 +65,6 @@ def plan_in_order(
     return check(place_layout(layout, moves=moves)[0])
 
 
-def plan_in_stages(
-    graph: Graph,
-    stages: Sequence[tuple[int, ...]],
-    *,
-    streamed_inputs: tuple[str, ...] = (),
-    tiles: tuple[Tile, ...] = (),
-    streamed_outputs: tuple[str, ...] = (),
-    kernels: KernelRule = PORTABLE,
-) -> Plan:
-    """Return the checked plan that runs the ops in these stages.
-
-    Args:
-        stages: indices of the ops of each stage, in order. A stage is fused if it has several ops or a streamed input or
-            output.
-    """
-    shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    streams = StreamedIO(streamed_inputs, streamed_outputs)
-    return check(place_layout(lay_out(graph, stages, shared, streams=streams, tiles=tiles, kernels=kernels))[0])
-
-
 def unfused_stages(order: Sequence[int]) -> list[tuple[int, ...]]:
     """Return a stage of one op for each op, in this order."""
     return [(index,) for index in order]

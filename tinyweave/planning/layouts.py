@@ -41,10 +41,8 @@ def best_plan(
     """Return the best plan of some plan spaces by `objective` within the limits (NEVER for no limit). It is not checked.
 
     If no plan is within both limits, return the fastest plan within `byte_limit`. If no plan is within `byte_limit` either,
-    return the smallest plan. If not `relocates`, no tensor is relocated.
-
-    Raises:
-        CompileError: a streamed input is read by an op that cannot run row by row.
+    return the smallest plan. If not `relocates`, no tensor is relocated. Raise CompileError if a streamed input is read by an
+    op that cannot run row by row.
     """
     find = partial(_best, spaces, progress=progress, relocates=relocates)
     found = find(objective, byte_limit, cycle_limit)
@@ -61,8 +59,7 @@ def best_plan(
 def best_candidates(spaces: Sequence[PlanSpace]) -> list[Candidate]:
     """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first.
 
-    Raises:
-        CompileError: a streamed input is read by an op that cannot run row by row.
+    Raise CompileError if a streamed input is read by an op that cannot run row by row.
     """
     solutions, candidates = front(fastest_in(spaces)), list[Candidate]()
     if not solutions:

@@ -64,8 +64,6 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
 
     Args:
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
-        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
-        least: as for `distribute`.
     """
     plans: list[Plan] = []
     for memories in maps:
@@ -156,11 +154,7 @@ def _place(buffers: Sequence[Buffer], allowed: Rules, tries: int, enough: int) -
 
 
 def _placed(
-    plan: Plan,
-    homes: Mapping[str, str],
-    allowed: Rules,
-    enough: Mapping[str, int],
-    tries: int = TRIES_TO_CHOOSE,
+    plan: Plan, homes: Mapping[str, str], allowed: Rules, enough: Mapping[str, int], tries: int = TRIES_TO_CHOOSE
 ) -> Plan:
     """Return the plan with each buffer placed in its memory of `homes` (buffer -> memory).
 
@@ -182,7 +176,5 @@ def _placed(
 def _renamed(plan: Plan, memory: str) -> Plan:
     """Return the plan with all buffers in the memory called `memory`, at their old offsets."""
     return replace(
-        plan,
-        buffers=tuple(replace(b, memory=memory) for b in plan.buffers),
-        arena={memory: sum(plan.arena.values())},
+        plan, buffers=tuple(replace(b, memory=memory) for b in plan.buffers), arena={memory: sum(plan.arena.values())}
     )

@@ -10,10 +10,7 @@ MAX_COLUMNS = 64
 
 
 def memory_picture(
-    plan: Plan,
-    labels: dict[str, str] | None = None,
-    max_columns: int = MAX_COLUMNS,
-    only: Collection[str] | None = None,
+    plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS, only: Collection[str] | None = None
 ) -> list[str]:
     """Return one table per memory as lines of text: the offset of each buffer, and a # in each step in which it is alive.
 

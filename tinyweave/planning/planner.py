@@ -67,10 +67,8 @@ def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None 
     number is missing or 0, the planner searches for the best.
 
     If there are memory maps, the plan uses the first one that holds it, else the one with the least excess. If the best plan
-    exceeds the Flash limit, the planner uses a smaller kernel set. Cycles are estimates from shapes.
-
-    Raises:
-        CompileError: the strategy is unknown or cannot stream what the request asks for.
+    exceeds the Flash limit, the planner uses a smaller kernel set. Cycles are estimates from shapes. Raise CompileError if the
+    strategy is unknown or cannot stream what the request asks for.
     """
     return PlanSearch(graph, request).plan(progress=progress)
 
@@ -139,10 +137,8 @@ class PlanSearch:
 
         If no plan is within the limits, return the fastest plan within the RAM, else the smallest plan. The Flash limit is
         always the request's. If `checked` is False, the plan has not been verified: callers may compare it with other plans,
-        but not generate code from it.
-
-        Raises:
-            CompileError: the plan would execute more multiply-accumulates than the request allows, or inputs cannot stream.
+        but not generate code from it. Raise CompileError if the plan would execute more multiply-accumulates than the request
+        allows, or inputs cannot stream.
         """
         objective = objective or self.request.objective or ("balanced" if self.request.core else "size")
         limits = limits or self.request.limits

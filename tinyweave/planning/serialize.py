@@ -44,7 +44,6 @@ def from_json(text: str, graph: Graph, *, retrained: bool = False) -> Plan:
     """Return the checked plan of a JSON text. Its `lower_bound` is only the file's claim, which nothing proves.
 
     Args:
-        text: the result of `to_json`.
         graph: the network as it was before the planner added relocations and recomputation.
         retrained: whether the plan may be of a network with other constants and quantisation, but the same names and shapes.
 

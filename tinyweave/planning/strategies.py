@@ -47,9 +47,8 @@ FEW_SETS = 500  # sets of ops that a short search for an order looks at, in a fe
 def streamed_io(graph: Graph, request: Request) -> StreamedIO:
     """Return which network inputs and outputs the request streams row by row; inputs that no op reads are left out.
 
-    Raises:
-        CompileError: the strategy cannot stream, no output can be streamed, all of the graph is constant, or a constant output
-            has infinite or NaN elements.
+    Raise CompileError if the strategy cannot stream, no output can be streamed, all of the graph is constant, or a constant
+    output has infinite or NaN elements.
     """
     name = _parsed(request.strategy)[0]
     for what, is_wanted in (("inputs", request.stream_inputs), ("outputs", request.stream_outputs)):
@@ -135,10 +134,7 @@ class PlanSpace:
 def recomputable_macs(macs: int, overhead: float) -> int:
     """Return how many multiply-accumulates a plan may recompute if it may execute `overhead` times the network's `macs`.
 
-    The result is 0 if `overhead` is below 1.
-
-    Raises:
-        CompileError: `overhead` is not above 0, or not finite.
+    The result is 0 if `overhead` is below 1. Raise CompileError if `overhead` is not above 0, or not finite.
     """
     if not (overhead > 0 and math.isfinite(overhead * max(macs, 1))):
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
@@ -292,11 +288,9 @@ class PlanSpaces:
     def _of_baseline(self, kernel_set: KernelSet, strategy: str, budget: int) -> list[PlanSpace]:
         """Return the plan spaces with the fused stages of a published planner, or unfused ones that need no more RAM.
 
-        The RAM is `least_ram`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with fused stages
-        are returned even if they save no RAM. `budget` is the number of multiply-accumulates that fused stages may recompute.
-
-        Raises:
-            CompileError: the plan streams, but this strategy has no fused stages for the network.
+        The RAM is `least_ram`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with fused
+        stages are returned even if they save no RAM. `budget` is the number of multiply-accumulates that fused stages may
+        recompute. Raise CompileError if the plan streams, but this strategy has no fused stages for the network.
         """
         name, grid, layers = _parsed(strategy)
         unfused, spaces = self.of(kernel_set, "unfused"), list[PlanSpace]()

@@ -26,12 +26,7 @@ DAMPING = 0.01  # ridge regularisation relative to the mean input power, against
 
 
 def adaptively_rounded(
-    real: Graph,
-    small: Graph,
-    inputs: Mapping[str, Array],
-    progress: Progress = silent,
-    *,
-    ops: Container[str] | None = None,
+    real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent, *, ops: Container[str] | None = None
 ) -> Graph:
     """Return the int8 graph with adaptively rounded weights in the convolutions and dense layers `ops` (None: all).
 

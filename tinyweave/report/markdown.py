@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from .columns import align, clean
 from .kernel_shares import copies_lines, fast_share_lines
 from .record import Record
-from .words import (
-    cycle_lines,
-    instructions_line,
-    layer_rows,
-    memory_rows,
-    proof_lines,
-    target_text,
-    verdict_lines,
-)
+from .words import cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
 
 WIDE = 160  # most columns of the drawing
 # explains the method of the proof, so that a reader need not trust its result blindly

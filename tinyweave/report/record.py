@@ -247,10 +247,7 @@ def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
     """Return a dict per step of a plan: its layers and costs; `loop` is what a fused stage takes beyond its layers."""
     cycles = [step.likely for step in profile.cycles_per_step]
-    counts = {
-        "instructions": (profile.per_step, profile.per_layer),
-        "cycles": (cycles, _likely(profile.cycles_per_layer)),
-    }
+    counts = {"instructions": (profile.per_step, profile.per_layer), "cycles": (cycles, _likely(profile.cycles_per_layer))}
     records = []
     for step, stage in enumerate(plan.stages):
         names = [plan.graph.ops[index].name for index in stage.ops]
@@ -408,10 +405,7 @@ def outputs_record(done: api.Outputs) -> Record:
         for number, name in enumerate(done.names)
     ]
     graph = done.model.outside
-    return head(done.model, outputs=_tensors(graph, graph, "outputs")) | {
-        "ran": done.place,
-        "samples": samples,
-    }
+    return head(done.model, outputs=_tensors(graph, graph, "outputs")) | {"ran": done.place, "samples": samples}
 
 
 def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Record:

@@ -21,43 +21,25 @@ from ..planning.order.order_search import file_order, live_bytes
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One op of the layer table. Sizes are in bytes.
+    """One op of the layer table. Sizes are in bytes."""
 
-    Attributes:
-        step: step of the plan, counted from 0; without a plan, index of the op.
-        name: name of the op.
-        kind: kind of the op, as in TFLite.
-        output: shapes of its outputs, as text.
-        tensors: names of its outputs.
-        window: kernel size and stride, such as `3x3/2`; "" for an op without a window.
-        macs: multiply-accumulates.
-        constants: bytes of weights and other constants that it reads, as in the graph.
-        bytes_in: bytes of its activation inputs.
-        bytes_out: bytes of its outputs.
-        live: bytes in use during its step.
-        kernel: name of its kernel; None without a plan or without code.
-        why: the reason for this kernel; None if it was not requested.
-        fast: whether the kernel uses instructions of the core that plain C does not; None if `why` is None or no code runs.
-        instructions: measured instructions, in a fused stage of its kernel calls alone; None if unknown.
-        cycles: cycles estimated from these instructions; None if unknown.
-    """
-
-    step: int
+    step: int  # step of the plan, counted from 0; without a plan, index of the op
     name: str
-    kind: str
-    output: str
-    tensors: tuple[str, ...]
-    window: str
+    kind: str  # as in TFLite
+    output: str  # shapes of its outputs, as text
+    tensors: tuple[str, ...]  # names of its outputs
+    window: str  # kernel size and stride, such as `3x3/2`; "" for an op without a window
     macs: int
-    constants: int
-    bytes_in: int
-    bytes_out: int
-    live: int
-    kernel: str | None = None
-    why: str | None = None
+    constants: int  # bytes of weights and other constants that it reads, as in the graph
+    bytes_in: int  # bytes of its activation inputs
+    bytes_out: int  # bytes of its outputs
+    live: int  # bytes in use during its step
+    kernel: str | None = None  # name of its kernel; None without a plan or without code
+    why: str | None = None  # the reason for this kernel; None if it was not requested
+    # whether the kernel uses instructions of the core that plain C does not; None if `why` is None or no code runs
     fast: bool | None = None
-    instructions: int | None = None
-    cycles: int | None = None
+    instructions: int | None = None  # measured instructions, in a fused stage of its kernel calls alone; None if unknown
+    cycles: int | None = None  # cycles estimated from these instructions; None if unknown
 
 
 def graph_layers(graph: Graph) -> list[LayerRow]:
@@ -90,12 +72,7 @@ def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
     return max(layers, key=lambda layer: layer.live, default=None)
 
 
-def _rows(
-    graph: Graph,
-    order: Sequence[tuple[int, int]],
-    live: Sequence[int],
-    counts: Sequence[int],
-) -> list[LayerRow]:
+def _rows(graph: Graph, order: Sequence[tuple[int, int]], live: Sequence[int], counts: Sequence[int]) -> list[LayerRow]:
     return [
         LayerRow(
             step=step,

@@ -20,20 +20,8 @@ from ..devices import Device
 from ..planning import Plan
 from ..planning.explain import Explanation
 from ..support.command_words import quoted, shell_lines
-from .columns import (
-    MAX_BAR,
-    MIN_BAR,
-    MIN_WIDTH,
-    WIDTH,
-    align,
-    bar,
-    beside_bars,
-    clean,
-    counted,
-    fitted,
-    hanging,
-    size,
-)
+from . import words
+from .columns import MAX_BAR, MIN_BAR, MIN_WIDTH, WIDTH, align, bar, beside_bars, clean, counted, fitted, hanging, size
 from .explanation import explanation_lines
 from .front import by_rows, front_entries, front_lines, front_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT
@@ -41,31 +29,6 @@ from .in_time import stream_rows, stream_title
 from .kernel_shares import copies_lines, fast_share_lines, kernel_lines, kernel_rows
 from .measured import measured_rows
 from .record import Record, costs
-from .words import (
-    ablation_rows,
-    advice_lines,
-    advice_notes,
-    advice_title,
-    board_lines,
-    bound_line,
-    comparison_lines,
-    comparison_rows,
-    cycle_lines,
-    fits_line,
-    foreseen_lines,
-    instructions_line,
-    layer_rows,
-    memory_rows,
-    next_steps,
-    peak_text,
-    picture,
-    profile_rows,
-    proof_lines,
-    target_text,
-    time_limit_lines,
-    twice_lines,
-    verdict_lines,
-)
 
 PEAK_BUFFERS = 8  # most buffers that `plan` draws without --all
 VERDICT_STYLES = {True: "bold green", False: "bold red", None: "bold"}
@@ -157,7 +120,7 @@ def show_layers(out: Console, record: Record) -> None:
     layers, summit = record["layers"], record["peak"]
     if not layers:
         return
-    lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants", "kernel"))
+    lines = beside_bars(*words.layer_rows(record), out.width, ("in", "out", "window", "constants", "kernel"))
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
     unit = " (float32; int8 a quarter)" if record.get("int8") else ""
@@ -204,7 +167,7 @@ def _show_float(out: Console, record: Record) -> None:
         f"then all of {counted(record['model']['ops'], 'op')} are supported; estimated as int8, for a cortex-m4:",
         f"  RAM: {as_int8['arena']:,} B (arena alone; deploy measures stack and static data)",
         f"  Flash: about {least:,} to {most:,} B",
-        *board_lines(as_int8),
+        *words.board_lines(as_int8),
     ]
     show_lines(out, lines)
 
@@ -213,7 +176,7 @@ def show_profile(out: Console, record: Record) -> None:
     """Show instructions and cycles per layer with a bar for each, and why no kernel is faster."""
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
-    lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs", "ms"))
+    lines = beside_bars(*words.profile_rows(record), out.width, ("per MAC", "MACs", "ms"))
     spent = [layer[key] or 0 for layer in layers]
     _show_bars(out, lines, spent, ["bold yellow" if 0 < count == max(spent) else "" for count in spent])
     out.print()
@@ -233,7 +196,7 @@ def show_measured(out: Console, record: Record) -> None:
 def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> None:
     """Show a plan: whether it fits, its time, its lower bound, its memory; if `is_whole`, all buffers and each technique."""
     show_verdict(out, record if is_whole else record | {"peak": None})
-    show_lines(out, [*foreseen_lines(record), *copies_lines(record), *fast_share_lines(record), bound_line(record)])
+    show_lines(out, [*words.foreseen_lines(record), *copies_lines(record), *fast_share_lines(record), words.bound_line(record)])
     out.print()
     if stream := record["stream_time"]:
         show_lines(out, [stream_title(stream)], "bold")
@@ -241,7 +204,7 @@ def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> No
     peak = record["peak"]["step"] if record["peak"] else 0
     alive = [buffer for buffer in plan.buffers if buffer.start <= peak < buffer.end]
     largest = sorted(alive, key=lambda buffer: -buffer.bytes)[:PEAK_BUFFERS]
-    first, *lines = picture(plan, out.width, None if is_whole else {buffer.name for buffer in largest})
+    first, *lines = words.picture(plan, out.width, None if is_whole else {buffer.name for buffer in largest})
     heading(out, first)
     for line in lines:
         out.print(Text(line))
@@ -250,7 +213,7 @@ def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> No
         show_lines(out, [f"  these are alive at the peak, step {peak + 1}{others}"] if alive else [])
     elif plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
-    for line in twice_lines(plan):
+    for line in words.twice_lines(plan):
         out.print(Text(clean(line, 160)))
     if not is_whole:
         show_lines(out, [f"all {counted(len(plan.buffers), 'buffer')}, the kernels, and what each technique saves: add --all"])
@@ -261,7 +224,7 @@ def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> No
         _show_indented(out, hanging(kernel_rows(record), frozenset({1, 2}), out.width - 2))
     several = len(record["ram"]["memories"]) > 1
     heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one more technique in each line")
-    _show_indented(out, align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})))
+    _show_indented(out, align(words.ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})))
 
 
 def show_front(out: Console, record: Record) -> None:
@@ -285,14 +248,14 @@ def show_explanation(out: Console, plan: Plan, explanation: Explanation) -> None
 
 def show_memory(out: Console, record: Record) -> None:
     """Show a table of RAM and Flash by part, with limits."""
-    for line in hanging(memory_rows(record), frozenset({1}), out.width):
+    for line in hanging(words.memory_rows(record), frozenset({1}), out.width):
         out.print(Text(line))
     out.print()
 
 
 def show_proof(out: Console, record: Record) -> None:
     """Show on which machines the C ran, and whether all output bytes were right."""
-    show_lines(out, proof_lines(record), _proof_style(record["verify"]))
+    show_lines(out, words.proof_lines(record), _proof_style(record["verify"]))
     out.print()
 
 
@@ -303,15 +266,15 @@ def _proof_style(verify: Record) -> str:
 def show_deployment(out: Console, record: Record, folder: str, model: str) -> None:
     """Show a deployment: verdict, RAM and Flash, time and kernels, proof, and what to do next with the C in `folder`."""
     heading(out, _title(record))
-    show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
-    for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
+    show_lines(out, [words.fits_line(record)], VERDICT_STYLES[record["fits"]])
+    for line in hanging(words.memory_rows(record), frozenset({1}), out.width - 2):
         out.print(Text(f"  {line}"))
-    peak = [f"peak: {peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
-    work = [instructions_line(record), *cycle_lines(record), *copies_lines(record), *fast_share_lines(record)]
-    show_lines(out, [*time_limit_lines(record), "", *work, *peak])
-    show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
-    show_lines(out, [*board_lines(record), ""])
-    for sentence, command in next_steps(record, folder, model):
+    peak = [f"peak: {words.peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
+    work = [words.instructions_line(record), *words.cycle_lines(record), *copies_lines(record), *fast_share_lines(record)]
+    show_lines(out, [*words.time_limit_lines(record), "", *work, *peak])
+    show_lines(out, words.proof_lines(record, compilers=False), _proof_style(record["verify"]))
+    show_lines(out, [*words.board_lines(record), ""])
+    for sentence, command in words.next_steps(record, folder, model):
         show_lines(out, [sentence])
         if command:
             _show_command(out, command)
@@ -319,7 +282,7 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
 
 def show_verdict(out: Console, record: Record) -> None:
     """Show whether the model fits, and RAM, Flash and time against their limits."""
-    show_lines(out, verdict_lines(record), VERDICT_STYLES[record["fits"]])
+    show_lines(out, words.verdict_lines(record), VERDICT_STYLES[record["fits"]])
 
 
 def show_advice(out: Console, record: Record) -> None:
@@ -327,12 +290,12 @@ def show_advice(out: Console, record: Record) -> None:
     if record["advice"] is None:
         return
     out.print()
-    show_lines(out, [advice_title(record)], "bold")
-    for line, command in advice_lines(record):
+    show_lines(out, [words.advice_title(record)], "bold")
+    for line, command in words.advice_lines(record):
         show_lines(out, [f"  {line}"], "green")
         if command:
             _show_command(out, clean(command, 1000))
-    if notes := advice_notes(record):
+    if notes := words.advice_notes(record):
         out.print()
         show_lines(out, ["what these options mean; 'tinyweave docs ram' has more"], "bold")
         show_lines(out, notes)
@@ -351,7 +314,9 @@ def show_misfit(out: Console, record: Record) -> None:
 
 def show_instructions(out: Console, record: Record) -> None:
     """Show the measured instructions, also per MAC, the estimated cycles, and which kernels run."""
-    show_lines(out, [instructions_line(record), *cycle_lines(record), *copies_lines(record), *fast_share_lines(record)])
+    show_lines(
+        out, [words.instructions_line(record), *words.cycle_lines(record), *copies_lines(record), *fast_share_lines(record)]
+    )
 
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:
@@ -460,12 +425,12 @@ def show_comparison(out: Console, record: Record) -> None:
     """Show a table of boards with the bytes left on each, then notes."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {counted(len(boards), 'board')}: fits {len(record['boards'])}")
-    lines = fitted(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}), out.width, ("MHz", "RAM", "Flash", "core"))
+    lines = fitted(words.comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}), out.width, ("MHz", "RAM", "Flash", "core"))
     out.print(Text(lines[0], style="dim"))
     for board, line in zip(boards, lines[1:], strict=True):
         out.print(Text(line, style="" if board["fits"] else "red"))
     out.print()
-    show_lines(out, comparison_lines(record))
+    show_lines(out, words.comparison_lines(record))
 
 
 def show_target(out: Console, record: Record) -> None:
@@ -475,7 +440,7 @@ def show_target(out: Console, record: Record) -> None:
 
 
 def _title(record: Record) -> str:
-    target = f" for {target_text(record['device'])}" if record["device"] else ""
+    target = f" for {words.target_text(record['device'])}" if record["device"] else ""
     return f"{record['model']['name']}{target}"
 
 

@@ -191,12 +191,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", left.get("ram", "")),
         ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)}{where}" if arenas else ""),
         ("  static data", count_text(ram["static"]), "", ""),
-        (
-            "  stack",
-            count_text(ram["stack"]),
-            "",
-            "measured maximum of one inference" if ram["stack"] is not None else "",
-        ),
+        ("  stack", count_text(ram["stack"]), "", "measured maximum of one inference" if ram["stack"] is not None else ""),
         *source,
         ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", left.get("flash", "")),
         ("  weights", count_text(flash["weights"]), "", ""),

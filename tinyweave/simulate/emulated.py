@@ -26,16 +26,17 @@ from .messages import decode, encode
 from .run import (
     ALIGN,
     FOLDER,
+    NO_FILE,
     WHOLE,
     BasicBlock,
     Dump,
     Exchange,
     Fault,
     Inference,
-    Part,
     Region,
     Round,
     StepPart,
+    WeightsFile,
     arena_part,
     check_end,
     filled,
@@ -50,12 +51,8 @@ PAGE = 4096
 WRITTEN, IN_MEMORY = 1, 2  # flags of an ELF section: SHF_WRITE, SHF_ALLOC
 UNWINDING = ".ARM.ex"  # prefix of unwinding sections, which the linker script discards
 # emulator -> address of the first memory, distance to the next one, lowest address of the stack
-ADDRESSES = {
-    "unicorn": (0x30000000, 0x08000000, 0x24000000),
-    "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
-}
+ADDRESSES = {"unicorn": (0x30000000, 0x08000000, 0x24000000), "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START)}
 STACK_BYTES = 1 << 16
-NOTHING_SPOILED: Mapping[int, Sequence[Part]] = {}
 HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # what emitted C needs of a C library, and trace.h
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
@@ -230,9 +227,7 @@ def invoke(
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     layers: Mapping[str, int] | None = None,
     copied: Collection[str] = (),
-    weights: bytes = b"",
-    by_read: bool = False,
-    spoiled: Mapping[int, Sequence[Part]] = NOTHING_SPOILED,
+    weights: WeightsFile = NO_FILE,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -249,9 +244,6 @@ def invoke(
         caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
         copied: Arrays that init copies to RAM. All their bytes in Flash change after init: only the copies stay right.
-        weights: The model's file of weights, which is placed behind the program in Flash; empty if it has none.
-        by_read: Whether the model reads `weights` by a callback; the file is then in no memory.
-        spoiled: Offset in the file -> (memory, offset, bytes) of constants to overwrite before the callback reads there.
         limit_instructions: Maximum instructions of one call.
     """
     if reason := missing(firmware.core):
@@ -262,7 +254,7 @@ def invoke(
     if any(region.size > memory_step // 2 for region in regions):
         raise CompileError(f"a memory is larger than the {memory_step // 2} bytes that are emulated", "plan for a real board")
     stack = noise(STACK_BYTES, fill, len(regions))
-    in_flash = b"" if by_read else weights
+    in_flash = b"" if weights.by_read else weights.content
     flash = linked.flash[1] + bytes(-len(linked.flash[1]) % ALIGN if in_flash else 0)
 
     def address_of(memory: str, offset: int, count: int) -> int:
@@ -277,8 +269,8 @@ def invoke(
         "hook": str(toolchain.library_file(toolchain.host(), FOLDER / "hook.c")),
         "flash": (linked.flash[0], flash + in_flash),
         "weights": [(linked.flash[0] + len(flash), len(in_flash))] * bool(in_flash),
-        "file": weights if by_read else None,
-        "spoiled": {at: [(address_of(*part), part[2]) for part in parts] for at, parts in spoiled.items()},
+        "file": weights.content if weights.by_read else None,
+        "spoiled": {at: [(address_of(*part), part[2]) for part in parts] for at, parts in weights.spoiled.items()},
         "ram": linked.ram,
         "code": linked.code,
         "stack": (stack_start, stack),

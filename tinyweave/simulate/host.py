@@ -16,7 +16,21 @@ from pathlib import Path
 
 from ..ir import CompileError
 from ..support import toolchain
-from .run import FOLDER, WHOLE, Dump, Exchange, Inference, Round, arena_part, check_end, filled, in_order, names_of
+from .run import (
+    FOLDER,
+    NO_FILE,
+    WHOLE,
+    Dump,
+    Exchange,
+    Inference,
+    Round,
+    WeightsFile,
+    arena_part,
+    check_end,
+    filled,
+    in_order,
+    names_of,
+)
 from .worker import worker
 
 # no leak check: emitted code has no heap
@@ -84,8 +98,7 @@ def invoke(
     fill: int = 0,
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
-    weights: bytes = b"",
-    by_read: bool = False,
+    weights: WeightsFile = NO_FILE,
     exchange: Exchange = WHOLE,
     limit_s: float = LIMIT_S,
 ) -> Inference:
@@ -96,8 +109,8 @@ def invoke(
 
     Arguments are as for `emulated.invoke`.
     """
-    regions, images = filled(memories, mmap.PAGESIZE, fill, weights)
-    request = [_numbers(len(regions), by_read)]
+    regions, images = filled(memories, mmap.PAGESIZE, fill, weights.content)
+    request = [_numbers(len(regions), weights.by_read)]
     for region, image in zip(regions, images, strict=True):
         request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
     ends = (

@@ -67,6 +67,19 @@ class Exchange:
 WHOLE = Exchange()
 
 
+@dataclass(frozen=True, eq=False)
+class WeightsFile:
+    """A model's file of weights: behind the program in Flash, or in no memory if the model reads it by a callback."""
+
+    content: bytes = b""  # empty if the model has no file
+    by_read: bool = False
+    # offset in the file -> constants to overwrite before the callback reads there
+    spoiled: Mapping[int, Sequence[Part]] = field(default_factory=dict)
+
+
+NO_FILE = WeightsFile()
+
+
 class BasicBlock(NamedTuple):
     """A basic block (machine code that runs from first to last instruction without a jump), and how often it ran."""
 

@@ -16,7 +16,7 @@ from ..ops.quantization import add_floats
 from ..planning import Plan, copy_name, fetches
 from ..planning.fuse.row_access import row_bytes
 from . import emulated, host
-from .run import Dump, Exchange, Inference, Part, Round
+from .run import Dump, Exchange, Inference, Part, Round, WeightsFile
 
 HOST = "host"
 Caches = Mapping[str, tuple[int, int, int]]  # `code`, `data` or `unified` -> (bytes, bytes of a line, ways)
@@ -100,29 +100,22 @@ def invoke(
     # callbacks of streamed rows exchange integers
     inputs, outputs = ({i: ops[i] for i in rows if i in ops} for ops, rows in ((inputs, rows_in), (outputs, rows_out)))
     rounds = [None if arrays is None else _converted(outside, inputs, arrays) for arrays in earlier]
-    options: dict[str, Any] = {
-        "weights": built.weights,
-        "by_read": plan.fetches,
-        "fill": fill,
-        "earlier": rounds,
-        "dump": dump,
-        "exchange": exchange,
-        **measured,
-    }
+    weights = WeightsFile(built.weights, plan.fetches, spoiled(plan))
+    options: dict[str, Any] = {"weights": weights, "fill": fill, "earlier": rounds, "dump": dump, "exchange": exchange}
     sizes = output_bytes(outside)
     for index, op in outputs.items():
         sizes[index] = outside.input(op).bytes
     given = _converted(outside, inputs, sample)
     if isinstance(program, host.Program):
-        ran = host.invoke(program, plan.arena, given, sizes, **options)
+        ran = host.invoke(program, plan.arena, given, sizes, **options, **measured)
     else:
-        ran = emulated.invoke(program, plan.arena, given, sizes, copied=plan.copies, spoiled=spoiled(plan), **options)
+        ran = emulated.invoke(program, plan.arena, given, sizes, copied=plan.copies, **options, **measured)
     last, *others = (_converted(outside, outputs, each) for each in (ran.outputs, *ran.earlier))
     return replace(ran, outputs=last, earlier=others)
 
 
 def spoiled(plan: Plan) -> dict[int, list[Part]]:
-    """Return the constants to overwrite before a callback reads those of the next step, as for `emulated.invoke`.
+    """Return the constants to overwrite before a callback reads those of the next step, as in a WeightsFile.
 
     They are those of the step for which the callback was called before, without the bytes of buffers that are alive since.
     """

@@ -28,7 +28,6 @@ def identifier(text: str) -> str:
 
     Raises:
         CompileError: `text` has no letter or digit.
-
     """
     name = re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")[:LONGEST].rstrip("_")
     if not name:

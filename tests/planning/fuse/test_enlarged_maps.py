@@ -11,12 +11,13 @@ from cases.maps import UP, neck
 from cases.sweeps import rest_in_sweeps
 from fuzz.generate import BY_SOME_ROWS, random_network
 from planning.stage_twins import same_in_c_and_python, untiled
+from planning.stages import plan_in_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.kernels.table import variant_for
-from tinyweave.planning import Plan, Request, check, plan, plan_in_stages
+from tinyweave.planning import Plan, Request, check, plan
 from tinyweave.planning.fuse.row_access import RowGraph
 from tinyweave.planning.fuse.row_schedule import schedule_stage
 from tinyweave.planning.search import path_search

@@ -274,10 +274,7 @@ def test_every_row_reads_the_pixel_of_a_gate() -> None:
     graph = one_block()
     op = next(index for index, op in enumerate(graph.ops) if op.kind == "mul")
     reads = RowGraph(graph, [variant_for(graph, op).name for op in graph.ops]).accesses[op]
-    assert reads is not None and dict(reads) == {
-        "depthwise_conv_2d_2": Window(1, 1, 0),
-        "conv_2d_6": Window(1, 0, 0),
-    }
+    assert reads is not None and dict(reads) == {"depthwise_conv_2d_2": Window(1, 1, 0), "conv_2d_6": Window(1, 0, 0)}
 
 
 def test_a_padded_pixel_is_accessed_like_a_map() -> None:

@@ -51,10 +51,7 @@ def test_the_best_strategy_saves_bytes_of_large_networks(name: str, most: float)
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("file", "arenas"),
-    [
-        ("SiliconLabs__mltk__keyword_spotting_on_off_v3", (21_560, 13_840)),
-        ("mlcommons__tiny__kws_ref_model", (16_000, 8_384)),
-    ],
+    [("SiliconLabs__mltk__keyword_spotting_on_off_v3", (21_560, 13_840)), ("mlcommons__tiny__kws_ref_model", (16_000, 8_384))],
 )
 def test_a_real_model_with_moves_gives_the_bytes_of_litert(shared: Path, file: str, arenas: tuple[int, int]) -> None:
     model = api.load(shared / f"models/{file}.tflite")

@@ -24,14 +24,7 @@ from tinyweave.ops import SPECS, macs
 from tinyweave.ops.window import Window
 from tinyweave.planning import Request, Tile, front, plan
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.fuse.row_access import (
-    RowGraph,
-    StreamedIO,
-    recomputed_macs,
-    tile_accesses,
-    tile_bytes,
-    tile_sizes,
-)
+from tinyweave.planning.fuse.row_access import RowGraph, StreamedIO, recomputed_macs, tile_accesses, tile_bytes, tile_sizes
 from tinyweave.planning.fuse.row_schedule import plan_macs, schedule_stage
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.plan import RowTiming

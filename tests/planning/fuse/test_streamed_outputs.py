@@ -16,13 +16,14 @@ from cases.strict import c99
 from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
+from planning.stages import plan_in_stages
 
 from tinyweave import api
 from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
-from tinyweave.planning import Request, Tile, from_json, front, plan, plan_in_stages, to_json
+from tinyweave.planning import Request, Tile, from_json, front, plan, to_json
 from tinyweave.planning.alias.overlap import shared_in, views
 from tinyweave.planning.fuse.row_access import RowGraph, StreamedIO, row_accesses, streamable_outputs
 from tinyweave.planning.fuse.row_schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages

@@ -21,10 +21,11 @@ from codegen.emitted import emitted
 from fuzz.faster_kernels import with_kernels_of
 from fuzz.generate import BY_SOME_ROWS, HEADED, random_network, random_stages
 from fuzz.growers import Growers
+from planning.stages import plan_in_stages
 
 from tinyweave.ir import Graph, Op
 from tinyweave.kernels.table import FILES
-from tinyweave.planning import Plan, Tile, check, plan_in_stages
+from tinyweave.planning import Plan, Tile, check
 from tinyweave.planning.check import Touched
 from tinyweave.support import toolchain
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
+from planning.stages import plan_in_stages
 
 from tinyweave import api
 from tinyweave.api import results
@@ -18,7 +19,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, CONSTANTS, RUN_BYTES, FlashReads, cut, layer_cycles
 from tinyweave.kernels.table import BY_NAME, variant_for
-from tinyweave.planning import Request, Tile, plan, plan_in_stages
+from tinyweave.planning import Request, Tile, plan
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernels.cycles import cycles_per_op, plan_cycles
 

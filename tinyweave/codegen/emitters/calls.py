@@ -36,7 +36,6 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), sha
         params: The C name of the parameter struct; "" for the layer's name.
         inputs: The indices of the inputs that the kernel takes.
         shapes: The C name of the struct that has the operands' extents; "" for `params`.
-
     """
     if layer.maps is not None:
         return row_call(layer, params or layer.name, inputs, shapes)
@@ -55,14 +54,7 @@ def image_code(layer: Layer, *members: Members, note: str = "") -> Code:
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
-    """Return the call of a fused layer's kernel on the current rows or on a part of them.
-
-    Args:
-        params: The C name of the parameter struct.
-        inputs: The indices of the inputs that the kernel takes.
-        shapes: The C name of the struct that has the operands' extents; "" for `params`.
-
-    """
+    """Return the call of a fused layer's kernel on the current rows or on a part of them."""
     assert layer.maps is not None
     sources = []
     for index in inputs:
@@ -148,7 +140,6 @@ def operand_members(layer: Layer) -> tuple[Members, Members]:
     Returns:
         The members a, b and out: the extents of the operands and the output. Then the members a_zero, b_zero and out_zero: the
         zero points of the tensors that are quantised.
-
     """
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
     shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)

@@ -139,12 +139,7 @@ def emit_prelu_dsp(layer: Layer) -> Code:
 
 def emit_leaky_relu(layer: Layer) -> Code:
     """Emit the C of leaky_relu on int16."""
-    return plain_code(
-        layer,
-        shape(layer),
-        zeros(layer),
-        *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)),
-    )
+    return plain_code(layer, shape(layer), zeros(layer), *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)))
 
 
 def emit_extremum(layer: Layer) -> Code:

@@ -114,7 +114,6 @@ def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str =
     Args:
         entries: The members of the parameter struct of each piece.
         note: The geometry for the layer's comment.
-
     """
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
     outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]

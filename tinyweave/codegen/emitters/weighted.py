@@ -106,9 +106,7 @@ def less_zero_table(
         bias: The index of the op's input that is the bias; None: the biases are 0.
         weights: The index of the op's input that is the weights.
         zero: The zero point that the weights are multiplied with.
-        suffix: The end of the array's C name.
         rows: The number of biases; None: one per row of the weights.
-
     """
     given, values = None if bias is None else layer.optional_input(bias), layer.input(weights).data
     assert values is not None
@@ -169,12 +167,7 @@ def base_members(layer: Layer, plane: depthwise.Plane) -> Members:
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """Return the members of the struct tw_conv_dsp, with which all parameter structs with a weight stream begin.
-
-    Args:
-        plane: The sizes of the convolution as the kernel takes them.
-
-    """
+    """Return the members of the struct tw_conv_dsp, with which all parameter structs with a weight stream begin."""
     op, channels = layer.op, layer.input().shape[3]
     shape: tuple[Members, ...] = (
         {"in": (*plane.size, channels), "out": (*plane.out, layer.output.shape[3])},
@@ -284,7 +277,6 @@ def lstm_members(layer: Layer, bias: np.ndarray) -> list[Members]:
 
     Args:
         bias: The biases [cell][gate] of the products with the input.
-
     """
     graph, op = layer.graph, layer.op
     p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)

@@ -137,7 +137,6 @@ def _layer(
         states: the names of the initial states, [1, cells] each; None for a state of zeros.
         parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,
             [gates * cells]. The gates of a GRU are reset, update, new.
-        numbers: the attributes of the op except `last`.
     """
     weights, recurrent, bias, recurrent_bias = parts
     (_, time, depth), out = x.axes, b.new_axis(recurrent.shape[1])

@@ -11,20 +11,7 @@ import numpy as np
 
 from ..channels_last import Builder, Map, Unavailable, check_elements, view
 from ..unsupported import Unsupported, normalised_axis
-from .axes import (
-    concatenation,
-    flatten,
-    mean,
-    ordered_tensor,
-    pad,
-    permute,
-    reduce,
-    slice_,
-    sum_,
-    take,
-    take_all,
-    unsqueeze,
-)
+from .axes import concatenation, flatten, mean, ordered_tensor, pad, permute, reduce, slice_, sum_, take, take_all, unsqueeze
 from .elementwise import binary, constant
 from .spatial import Ints, as_nhwc, image_layout, pair, windowed
 

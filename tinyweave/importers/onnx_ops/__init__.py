@@ -25,7 +25,7 @@ from .runtime import FLOAT_OPS, ML_OPS
 
 Function = Callable[..., Any]
 NOT_ONNX = {  # functions that ONNX lacks
-    *("erfc", "exp2", "expm1", "frac", "log10", "log1p", "log2", "log_sigmoid", "sinc", "square", "trunc"),
+    *("erfc", "exp2", "expm1", "frac", "log10", "log1p", "log2", "log_sigmoid", "sinc", "square", "trunc")
 }
 BINARY = {"Add": "add", "And": "logical_and", "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal"}
 BINARY |= {"Less": "less", "LessOrEqual": "less_equal", "Mul": "mul", "Or": "logical_or", "Sub": "sub"}

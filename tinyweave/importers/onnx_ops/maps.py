@@ -34,13 +34,7 @@ def ignoring_attributes(function: Function) -> Function:
 
 
 def _windows(
-    x: Map,
-    kernel: Sequence[int],
-    *,
-    strides: Ints = None,
-    dilations: Ints = None,
-    auto_pad: str = "NOTSET",
-    pads: Ints = None,
+    x: Map, kernel: Sequence[int], *, strides: Ints = None, dilations: Ints = None, auto_pad: str = "NOTSET", pads: Ints = None
 ) -> tuple[Sequence[int], list[tuple[int, int]], Sequence[int]]:
     """Return strides, paddings (before, after; SAME resolved) and dilations per spatial axis, from a node's attributes."""
     rank = len(kernel)

@@ -128,10 +128,7 @@ class _Fused:
         """Call `watch`, if there is one, with a read or write of a row.
 
         Args:
-            op: the op that reads or writes; None for the caller of the model.
             name: the tensor; "" for scratch.
-            region: the bytes that are read or written.
-            writes: whether they are written.
             cols: the columns of the row; None for all.
         """
         if self.watch:
@@ -196,10 +193,7 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
     for name in before:
         demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
     out = graph.ops[stage.ops[-1]].outputs[0]
-    due, done = (
-        {node: timing.first for node, timing in schedule.timings.items()},
-        dict.fromkeys(schedule.timings, 0),
-    )
+    due, done = ({node: timing.first for node, timing in schedule.timings.items()}, dict.fromkeys(schedule.timings, 0))
     for tick in range(schedule.ticks):
         for node, timing in schedule.timings.items():
             if tick != due[node] or done[node] == timing.rows:

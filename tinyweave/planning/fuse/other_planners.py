@@ -16,13 +16,7 @@ from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_acces
 
 
 def patches(
-    row_graph: RowGraph,
-    order: Sequence[int],
-    step_bytes: Sequence[int],
-    *,
-    budget: int,
-    grid: int = 0,
-    layers: int = 0,
+    row_graph: RowGraph, order: Sequence[int], step_bytes: Sequence[int], *, budget: int, grid: int = 0, layers: int = 0
 ) -> list[Stage]:
     """Return stages of which the first, fused, runs in patches and all others are single unfused ops.
 

@@ -30,26 +30,17 @@ from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_acces
 
 
 class StageRows(NamedTuple):
-    """The rows that the nodes of a fused stage read and compute. A node is a tile (given by its last op) or another op.
+    """The rows that the nodes of a fused stage read and compute. A node is a tile (given by its last op) or another op."""
 
-    Attributes:
-        reads: node -> the rows that it reads per iteration; the nodes are in the order in which they run.
-        makes: node -> the tensor that it computes.
-        rows_per_iteration: tile -> rows that it computes per iteration; other nodes compute one.
-        streamed: the streamed inputs that the stage reads.
-        inner: the tensors that only this stage reads, without its output.
-        height: tensor -> its rows; tensors of one row may be absent.
-        last_rows: output rows of the last node; if it accumulates row by row, its input rows.
-        bytes, row_bytes, is_streamed, is_accumulated: of the output.
-    """
-
+    # node -> the rows that it reads per iteration; the nodes are in the order in which they run
     reads: Mapping[int, Sequence[Access]]
-    makes: Mapping[int, str]
-    rows_per_iteration: Mapping[int, int]
-    streamed: Collection[str]
-    inner: Collection[str]
-    height: Mapping[str, int]
-    last_rows: int
+    makes: Mapping[int, str]  # node -> the tensor that it computes
+    rows_per_iteration: Mapping[int, int]  # tile -> rows that it computes per iteration; other nodes compute one
+    streamed: Collection[str]  # the streamed inputs that the stage reads
+    inner: Collection[str]  # the tensors that only this stage reads, without its output
+    height: Mapping[str, int]  # tensor -> its rows; tensors of one row may be absent
+    last_rows: int  # output rows of the last node; if it accumulates row by row, its input rows
+    # of the output:
     bytes: int
     row_bytes: int
     is_streamed: bool

@@ -69,11 +69,7 @@ def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) ->
 
 
 def live_bytes(
-    graph: Graph,
-    order: Sequence[int],
-    owner: Mapping[str, str],
-    scratch: Sequence[int] = (),
-    saved: Saved | None = None,
+    graph: Graph, order: Sequence[int], owner: Mapping[str, str], scratch: Sequence[int] = (), saved: Saved | None = None
 ) -> list[int]:
     """Return the RAM of each step of an order in bytes: live tensors and scratch, minus the bytes saved by overlaps."""
     live = live_owners(graph, order, owner)
@@ -89,12 +85,7 @@ def live_bytes(
 
 
 def best_order(
-    graph: Graph,
-    owner: Mapping[str, str],
-    scratch: Sequence[int] = (),
-    saved: Saved | None = None,
-    *,
-    sets: int = MOST_SETS,
+    graph: Graph, owner: Mapping[str, str], scratch: Sequence[int] = (), saved: Saved | None = None, *, sets: int = MOST_SETS
 ) -> Order:
     """Return the order of ops with the least peak RAM, or the best one that a limited search finds.
 

@@ -53,11 +53,7 @@ class _Search(NamedTuple):
 
 
 def find_relocation(
-    buffers: Sequence[Buffer],
-    rules: Rules,
-    capacity: int,
-    present: Sequence[Collection[str]],
-    movable: Movable,
+    buffers: Sequence[Buffer], rules: Rules, capacity: int, present: Sequence[Collection[str]], movable: Movable
 ) -> Relocation | None:
     """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if the search fails.
 

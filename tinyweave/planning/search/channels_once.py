@@ -34,10 +34,7 @@ Known = tuple[dict[tuple[str, int], tuple[int, int]], dict[tuple[int, ...], tupl
 
 
 def best_channels_once(
-    graph: Graph,
-    streamed_inputs: Collection[str],
-    budgets: Sequence[int],
-    known: Known | None = None,
+    graph: Graph, streamed_inputs: Collection[str], budgets: Sequence[int], known: Known | None = None
 ) -> list[Mapping[str, int]]:
     """Return, for each budget, how many channels of each map to compute once (map -> channels); all others are computed twice.
 

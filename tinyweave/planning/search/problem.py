@@ -98,29 +98,21 @@ CostKey = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Problem:
-    """The input of the search for the fastest split of one order of the ops into unfused ops and fused stages, as integers.
-
-    Attributes:
-        tiles: for each op, the tile candidates that end with it.
-        arena_floor: lower bound in bytes on the arena of every plan. A stage that needs no more gets no tiles, except tiles
-            that leave out unread rows.
-        one_tile_per_stage: whether each fused stage is a single tile, as the strategy `msf` demands.
-        budget: multiply-accumulates that a solution may recompute.
-        has_cycles: whether the cycles of kernels are known; if not, all count as 0.
-        partition: of the only stages allowed, the step after the last of each; their tiles keep their width. None for any.
-        costs: of tile candidates that the search may use, known so far.
-        cost_of: computes other costs from the graph; None if the problem was loaded: then it has all costs.
-    """
+    """The input of the search for the fastest split of one order of the ops into unfused ops and fused stages, as integers."""
 
     tensors: tuple[ProblemTensor, ...]
     ops: tuple[ProblemOp, ...]
-    tiles: tuple[tuple[TileCandidate, ...], ...]
+    tiles: tuple[tuple[TileCandidate, ...], ...]  # for each op, the tile candidates that end with it
+    # lower bound in bytes on the arena of every plan. A stage that needs no more gets no tiles, except tiles that leave out
+    # unread rows
     arena_floor: int
-    one_tile_per_stage: bool
-    budget: int
-    has_cycles: bool
+    one_tile_per_stage: bool  # whether each fused stage is a single tile, as the strategy `msf` demands
+    budget: int  # multiply-accumulates that a solution may recompute
+    has_cycles: bool  # whether the cycles of kernels are known; if not, all count as 0
+    # of the only stages allowed, the step after the last of each; their tiles keep their width. None for any
     partition: tuple[int, ...] | None
-    costs: dict[CostKey, TileCost]
+    costs: dict[CostKey, TileCost]  # of tile candidates that the search may use, known so far
+    # computes other costs from the graph; None if the problem was loaded, and so has all costs
     cost_of: Callable[[CostKey], TileCost] | None = field(default=None, compare=False, repr=False)
 
     def cost(self, number: int, cols: int, rows: int) -> TileCost:

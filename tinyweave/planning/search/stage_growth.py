@@ -29,18 +29,13 @@ MOST_TICKS = 1 << 50  # of a row; no feature map has so many rows
 
 
 class Tiling(NamedTuple):
-    """A choice of tiles for a fused stage, and what they save and cost.
+    """A choice of tiles for a fused stage, and what they save and cost."""
 
-    Attributes:
-        saved: line-buffer bytes that the tiles save.
-        recomputed_macs: multiply-accumulates that the tiles recompute.
-        output_buffer: by how many bytes `saved` shrinks if the stage continues after a tile: then the tile's output needs a
-            line buffer of several rows.
-    """
-
-    saved: int = 0
+    saved: int = 0  # line-buffer bytes that the tiles save
     tile_bytes: int = 0
-    recomputed_macs: int = 0
+    recomputed_macs: int = 0  # multiply-accumulates that the tiles recompute
+    # by how many bytes `saved` shrinks if the stage continues after a tile: then the tile's output needs a line buffer of
+    # several rows
     output_buffer: int = 0
     tiles: tuple[int, ...] = ()
 
@@ -48,8 +43,6 @@ class Tiling(NamedTuple):
         """Return this tiling plus a tile at the end of the stage.
 
         Args:
-            number: number of the tile in the problem.
-            saved: line-buffer bytes that it saves.
             output_buffer: by how many bytes `saved` shrinks if the stage continues after the tile.
         """
         return Tiling(
@@ -66,20 +59,13 @@ class Tiling(NamedTuple):
 
 
 class FusedStage(NamedTuple):
-    """The steps [begin, end) as a fused stage, with its RAM and its possible tilings.
-
-    Attributes:
-        bytes: RAM of all tensors that are alive in the stage, without tiles.
-        most_overlap: upper bound on the output bytes that reuse the memory of tensors whose last use is in the stage.
-        fewer_rows: step -> rows to compute, for ops whose output is read only in part.
-        tilings: the choices of tiles.
-    """
+    """The steps [begin, end) as a fused stage, with its RAM and its possible tilings."""
 
     begin: int
     end: int
-    bytes: int
-    most_overlap: int
-    fewer_rows: dict[int, int]
+    bytes: int  # RAM of all tensors that are alive in the stage, without tiles
+    most_overlap: int  # upper bound on the output bytes that reuse the memory of tensors whose last use is in the stage
+    fewer_rows: dict[int, int]  # step -> rows to compute, for ops whose output is read only in part
     tilings: tuple[Tiling, ...] = ()
 
 
@@ -108,20 +94,15 @@ class StageTensor:
 
 @dataclass
 class GrowingStage:
-    """A stage that begins at step `begin` and grows by one op at a time.
-
-    Attributes:
-        tensors: the tensors that the stage computes or streams in, by number.
-        unread: tensors that earlier ops of the stage compute and no op of it reads yet. The stage may end only if there are
-            none besides its last output.
-        tilings: tilings[n] are the best tilings of the first n ops.
-    """
+    """A stage that begins at step `begin` and grows by one op at a time."""
 
     problem: Problem
     begin: int
-    tensors: dict[int, StageTensor] = field(default_factory=dict)
+    tensors: dict[int, StageTensor] = field(default_factory=dict)  # that the stage computes or streams in, by number
+    # tensors that earlier ops of the stage compute and no op of it reads yet. The stage may end only if there are none besides
+    # its last output
     unread: set[int] = field(default_factory=set)
-    tilings: list[list[Tiling]] = field(default_factory=lambda: [[Tiling()]])
+    tilings: list[list[Tiling]] = field(default_factory=lambda: [[Tiling()]])  # [n]: the best of the first n ops
 
 
 def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:

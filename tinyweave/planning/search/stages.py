@@ -123,10 +123,7 @@ COLUMNS = (
 class _Problem(ctypes.Structure):
     """The struct `problem` of stage_growth.h, for ctypes: a `Problem` as NUMBERS and one array per field (COLUMNS)."""
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in NUMBERS),
-        *((name, ctypes.c_void_p) for name in COLUMNS),
-    )
+    _fields_ = (*((name, ctypes.c_int64) for name in NUMBERS), *((name, ctypes.c_void_p) for name in COLUMNS))
 
 
 def grow_stages_in_c(problem: Problem) -> Stages | None:

@@ -6,12 +6,12 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..support import toolchain
-from . import qemu
-from .emulated import IN_MEMORY, WRITTEN, elf, flags_for, link_all, objects
-from .qemu import PROGRAM
-from .run import FOLDER, Fault
-from .worker import guarded
+from tinyweave.simulate import qemu
+from tinyweave.simulate.emulated import IN_MEMORY, WRITTEN, elf, flags_for, link_all, objects
+from tinyweave.simulate.qemu import PROGRAM
+from tinyweave.simulate.run import FOLDER, Fault
+from tinyweave.simulate.worker import guarded
+from tinyweave.support import toolchain
 
 DEFINED = ("-DTW_FIRMWARE", "-DTW_PRINT_OUTPUTS")
 
