@@ -109,6 +109,15 @@ def test_ops_of_a_fused_stage_evict_constants_that_exceed_the_cache(model: Model
     for index in (index for index in tiled.ops if index in constants):
         free, once = (cost[index] for cost in costs)
         assert free and once == pytest.approx(free + constants[index] / 8 * 110 + RUN_BYTES / 8 * 60), "at least once"
+    tile = max(tiled.tiles, key=lambda each: sum(constants[index] for index in each.ops))
+    lines_held = -(-max(constants[index] for index in tile.ops) // 8)
+    assert sum(constants[index] for index in tile.ops) > 8 * lines_held + 8
+    costs.append(cycles_per_op(plan, "cortex-m33", reads._replace(cache=8 * lines_held, ways=lines_held)))
+    for index in tile.ops:
+        free, each = costs[0][index], costs[2][index]
+        assert free and each == pytest.approx(free + calls[index] * constants[index] / 8 * 110 + RUN_BYTES / 8 * 60), (
+            "each call"
+        )
     others = [plan_cycles(plan, "cortex-m33", each._replace(apart=0)) for each in (reads, smaller)]
     assert others[0] == others[1], "of Flash on the chip such fetches are neglected"
 
