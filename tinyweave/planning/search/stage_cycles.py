@@ -71,7 +71,7 @@ class StageCycles:
         graph, first, alike = self.row_graph.graph, dict[Any, int](), list[int]()
         for index, (op, usable) in enumerate(zip(graph.ops, self.usable, strict=True)):
             tensors = [t and (t.shape, t.dtype, t.data is None) for t in (*graph.inputs_of(op), *graph.outputs_of(op))]
-            kernels = [(kernel.name, kernel.scratch, kernel.constants, self.once(index, kernel.name)) for kernel in usable]
+            kernels = [(kernel.name, kernel.scratch, self.once(index, kernel.name)) for kernel in usable]
             alike.append(first.setdefault(repr((op.kind, sorted(op.attrs.items()), tensors, kernels)), index))
         return alike
 
