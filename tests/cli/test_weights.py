@@ -15,8 +15,11 @@ from codegen.retrained import retrained
 from pages import PAGES, blocks, commands
 
 import tinyweave as tw
+from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
+from tinyweave.kernels.layer_cycles import COPIED_WORD
+from tinyweave.report.columns import rounded
 
 MOBILENET = "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224.tflite"  # 3.5 million weights
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
@@ -68,16 +71,37 @@ def test_deploy_counts_the_reads_of_the_callback(tmp_path: Path, capsys: pytest.
     assert record["verify"]["ok"] and record["flash"]["weights"] == record["flash"]["constants"] == 0
     reads, layers = record["file_reads"], len(record["layers"])
     assert record["plan"]["file_reads"] == reads and 0.9 * len(file) < reads["bytes"] < len(file) and reads["reads"] <= layers
+    assert reads["ms"] is None and reads["ms_range"] == [round(reads["bytes"] / speed, 3) for speed in (40e3, 1e3)]
     line = f"{reads['bytes']:,} B in {reads['reads']:,} reads per inference, "
+    after = (
+        f"; the time is without these reads: {' to '.join(map(rounded, reads['ms_range']))} ms more at 40 to 1 MB per second"
+    )
     for verb, how in (("plan", "as planned"), ("profile", "counted")):
         assert run(verb, *words[:5]) == 0
-        assert line + how in " ".join(capsys.readouterr().out.split())
+        assert line + how + after in " ".join(capsys.readouterr().out.split())
     new = saved(retrained(tw.load(DIGITS).original, 3), tmp_path / "new.tflite")
     made = ["--plan", tmp_path / "c/digits_plan.json", "--samples", 2, "-o", tmp_path / "new.weights"]
     assert run("weights", new, *made) == 0 and len((tmp_path / "new.weights").read_bytes()) == len(file)
     capsys.readouterr()
     assert run("export", DIGITS, "--weights", "fetch", "--format", "cmake", "-o", tmp_path / "project") == 2
     assert "leave out --weights file or fetch" in capsys.readouterr().err and not (tmp_path / "project").exists()
+
+
+def test_reads_from_flash_beside_the_chip_take_the_time_of_its_bus(capsys: pytest.CaptureFixture[str]) -> None:
+    """The callback is assumed to copy from there; the range goes from the fastest to the slowest case of the bus."""
+    assert run("plan", DIGITS, "--device", "rp2350", "--weights", "fetch", "--json") == 0
+    reads = json.loads(capsys.readouterr().out)["plan"]["file_reads"]
+    board = find("rp2350")
+    (cache,) = board.caches
+    assert board.bus and board.clock_hz
+    lines = board.bus.cycles(cache.line, board.clock_hz, follows=True)
+    cycles = [reads["bytes"] / cache.line * wait + reads["bytes"] / 4 * COPIED_WORD for wait in lines]
+    expected = [count / board.clock_hz * 1e3 for count in cycles]
+    assert [reads["ms_range"][0], reads["ms"], reads["ms_range"][1]] == pytest.approx(expected, abs=1e-3)
+    assert run("plan", DIGITS, "--device", "rp2350", "--weights", "fetch") == 0
+    fewest, likely, most = map(rounded, expected)
+    said = f"the time is without these reads: {likely} ms ({fewest} to {most}) more if the callback copies from Flash"
+    assert said in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.emulator

@@ -135,8 +135,8 @@ def test_copies_are_above_all_other_buffers_and_alive_in_all_steps(made: Plan) -
     assert (back.arena, back.offsets, back.buffers, back.copies) == (made.arena, made.offsets, made.buffers, {})
     assert without_copies(made) is made
     reads = FlashReads(16, 8, 0, 8, 16_384, 26, 16)
-    assert cycles_to_copy(there, reads) == pytest.approx(arrays / 8 * 16 + COPIED_WORD * arrays / 4)
-    assert cycles_to_copy(there, None) == pytest.approx(COPIED_WORD * arrays / 4)
+    assert cycles_to_copy(there.copy_bytes.values(), reads) == pytest.approx(arrays / 8 * 16 + COPIED_WORD * arrays / 4)
+    assert cycles_to_copy(there.copy_bytes.values(), None) == pytest.approx(COPIED_WORD * arrays / 4)
 
 
 def test_the_bytes_that_an_op_reads_from_ram_include_shared_arrays(made: Plan) -> None:

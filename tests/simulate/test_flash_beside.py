@@ -15,7 +15,7 @@ from tinyweave.devices import Device, find
 from tinyweave.kernels.layer_cycles import RUN_BYTES, FlashReads
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import Plan
-from tinyweave.planning.kernels.cycles import kernel_calls, plan_cycles
+from tinyweave.planning.kernels.cycles import cycles_per_op, kernel_calls, plan_cycles
 from tinyweave.report.columns import rounded
 from tinyweave.simulate.instruction_timing import Cycles, FlashWaits, LineWaits
 
@@ -29,10 +29,8 @@ def model() -> Model:
 
 
 def plan_for(model: Model, board: Device, optimize: str) -> Plan:
-    """Return a plan without a limit of RAM: the fastest (`speed`), or the smallest with portable kernels (`portable`)."""
+    """Return a plan by an objective without a limit of RAM."""
     limits = replace(api.limits_of(board), ram=None, maps=())
-    if optimize == "portable":
-        return planning.plan(model.graph, api.Request(objective="size", limits=limits))
     return api.make_plan(model, api.Request(objective=optimize, limits=limits, core=board.core))
 
 
@@ -50,7 +48,7 @@ def test_lines_in_sequence_and_others_take_their_own_cycles() -> None:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("optimize", ["speed", "portable"])
+@pytest.mark.parametrize("optimize", ["balanced", "speed", "size"])
 @pytest.mark.parametrize("name", BOARDS)
 def test_the_reads_of_a_plan_are_foreseen(model: Model, name: str, optimize: str, emulator: None) -> None:
     board = find(name)
@@ -66,10 +64,12 @@ def test_the_reads_of_a_plan_are_foreseen(model: Model, name: str, optimize: str
     estimate, reads = api.estimate_cycles(plan, board), api.estimate_reading(plan, board)
     assert estimate is not None and estimate.cycles is not None and reads is not None
     # compilers place code differently, so other lines of code and constants evict each other: zig's code misses more often
-    assert estimate.cycles == pytest.approx(run.cycles.likely, rel=0.25)
-    assert list(reads.cycles) == sorted(reads.cycles) and reads.constants > 0.7 * run.weights
-    if optimize == "speed":  # in the fused stages of the other plan, many more do
-        assert 0.4 * run.reading.constants < reads.constants < 1.35 * run.reading.constants
+    assert estimate.cycles == pytest.approx(run.cycles.likely, rel=0.25 if "zig" in run.compiler else 0.1)
+    ends = [estimate.cycles - reads.cycles.likely + end for end in (reads.cycles.fewest, reads.cycles.most)]
+    assert list(reads.cycles) == sorted(reads.cycles) and 0.95 * ends[0] < run.cycles.likely < 1.05 * ends[1]
+    assert (
+        reads.constants >= 0.95 * run.weights and 0.4 * run.reading.constants < reads.constants < 1.35 * run.reading.constants
+    )
     without = plan_cycles(plan, board.core).cycles
     assert without is not None and estimate.cycles == pytest.approx(without + reads.cycles.likely, abs=2)
 
@@ -86,7 +86,7 @@ def test_each_layer_fetches_its_code_once_and_constants_in_order_or_not(model: M
 
 def test_ops_of_a_fused_stage_evict_constants_that_exceed_the_cache(model: Model) -> None:
     """All constants of the stage exceed the smaller cache, but those of no tile: then each row of tiles fetches them again."""
-    plan = plan_for(model, find("rp2350"), "portable")
+    plan = planning.plan(model.graph, api.Request(objective="size"))
     graph, calls = plan.graph, dict.fromkeys(range(len(plan.variants)), 0)
     for index, _, count in kernel_calls(plan):
         calls[index] += count
@@ -95,15 +95,30 @@ def test_ops_of_a_fused_stage_evict_constants_that_exceed_the_cache(model: Model
     totals = [sum(constants.get(index, 0) for index in stage.ops) for stage in stages]
     tiled = stages[totals.index(max(totals))]
     assert tiled.tiles and all(sum(constants[index] for index in tile.ops) < max(totals) for tile in tiled.tiles)
-    reads = FlashReads(waits=50, line=8, cache=max(totals), code_line=8, code_cache=1 << 14, apart=110, cold=60)
+    cache = -(-max(totals) // 8) * 8  # of one set, so that all lines miss or none
+    reads = FlashReads(waits=50, line=8, cache=cache, code_line=8, code_cache=1 << 14, apart=110, cold=60, ways=cache // 8)
     lines = 0.0
     for index in (index for index in tiled.ops if index in constants):
         blocks = [-(-graph.output(graph.ops[t.ops[-1]]).shape[2] // t.cols) for t in tiled.tiles if index in t.ops]
-        lines += constants[index] / 8 * calls[index] / (blocks or [1])[0]
+        lines += constants[index] / 8 * (calls[index] / (blocks or [1])[0] - 1)
     assert lines > 0 and all(plan.variants[index] and BY_NAME[plan.variants[index]].stream is None for index in tiled.ops)
-    fits, evicts = (plan_cycles(plan, "cortex-m33", reads._replace(cache=max(totals) - less)).at_least for less in (0, 1))
+    smaller = reads._replace(cache=cache - 16, ways=cache // 8 - 2)
+    fits, evicts = (plan_cycles(plan, "cortex-m33", each).at_least for each in (reads, smaller))
     assert fits is not None and evicts == pytest.approx(fits + lines * 110, abs=1)
-    others = [plan_cycles(plan, "cortex-m33", reads._replace(cache=max(totals) - less, apart=0)) for less in (0, 1)]
+    costs = [cycles_per_op(plan, "cortex-m33", each) for each in (None, reads)]
+    for index in (index for index in tiled.ops if index in constants):
+        free, once = (cost[index] for cost in costs)
+        assert free and once == pytest.approx(free + constants[index] / 8 * 110 + RUN_BYTES / 8 * 60), "at least once"
+    tile = max(tiled.tiles, key=lambda each: sum(constants[index] for index in each.ops))
+    lines_held = -(-max(constants[index] for index in tile.ops) // 8)
+    assert sum(constants[index] for index in tile.ops) > 8 * lines_held + 8
+    costs.append(cycles_per_op(plan, "cortex-m33", reads._replace(cache=8 * lines_held, ways=lines_held)))
+    for index in tile.ops:
+        free, each = costs[0][index], costs[2][index]
+        assert free and each == pytest.approx(free + calls[index] * constants[index] / 8 * 110 + RUN_BYTES / 8 * 60), (
+            "each call"
+        )
+    others = [plan_cycles(plan, "cortex-m33", each._replace(apart=0)) for each in (reads, smaller)]
     assert others[0] == others[1], "of Flash on the chip such fetches are neglected"
 
 

@@ -21,7 +21,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("name", ["rp2040", "rp2350", "imxrt1062"])
-@pytest.mark.parametrize("optimize", ["speed", "flash"])
+@pytest.mark.parametrize("optimize", ["speed", "balanced"])
 def test_the_time_of_a_plan_with_copies_is_foreseen(name: str, optimize: str, emulator: None) -> None:
     board, model = find(name), api.load(DIGITS)
     options = api.PlanOptions(optimize=optimize)
@@ -31,7 +31,7 @@ def test_the_time_of_a_plan_with_copies_is_foreseen(name: str, optimize: str, em
     assert cycles[2] == cycles[1] < 0.995 * cycles[0]
     for plan, run, count in zip(plans, runs, cycles, strict=True):
         estimate = api.estimate_cycles(plan, board)
-        assert estimate is not None and estimate.cycles == pytest.approx(count, rel=0.25)
+        assert estimate is not None and estimate.cycles == pytest.approx(count, rel=0.25 if "zig" in run.compiler else 0.1)
         assert run.arena == plan.arena and run.reading is not None
         assert run.instructions == pytest.approx(runs[0].instructions, rel=0.02)
     assert runs[2].reading and runs[0].reading

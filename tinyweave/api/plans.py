@@ -13,7 +13,7 @@ from ..codegen import constant_bytes, constants_of
 from ..devices import Device, parse_size
 from ..exporters import tflite as tflite_exporter
 from ..ir import CompileError, Graph, shortened
-from ..kernels.layer_cycles import FlashReads, cost_model_core
+from ..kernels.layer_cycles import EXECUTED, FlashReads, cost_model_core
 from ..kernels.table import foreign
 from ..ops import spec_of
 from ..planning import Limits, Objective, Plan, Progress, Request
@@ -330,8 +330,12 @@ def flash_reads(device: Device, case: int = 1) -> FlashReads | None:
             device.bus.cycles(line, device.clock_hz, follows=follows)[case]
             for line, follows in ((data.line, True), (data.line, False), (code.line, True))
         )
-        return FlashReads(following, data.line, data.bytes, code.line, code.bytes, apart, cold)
-    return FlashReads(device.flash_waits, data.line, data.bytes, code.line, code.bytes) if device.flash_waits else None
+    elif device.flash_waits:
+        following, apart, cold = device.flash_waits, 0, 0
+    else:
+        return None
+    executed = EXECUTED[case] if data.kind == "unified" else 0
+    return FlashReads(following, data.line, data.bytes, code.line, code.bytes, apart, cold, data.ways, executed)
 
 
 def estimate_cycles(plan: Plan, device: Device | None) -> CycleEstimate | None:

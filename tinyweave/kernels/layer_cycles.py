@@ -8,13 +8,16 @@ Kernels for int4 weights are estimated with the constants of kernels for int8 (`
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from ..ir import Graph, Op, Tensor
 from ..ops import SPECS
-from .table import BY_NAME
+from .table import BY_NAME, code_bytes
 from .variant import DSP, MVE, RV32M
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
@@ -23,6 +26,7 @@ LOOP_BYTES = 256  # code of an inner loop whose kernel has no `loop_bytes`; a sm
 BYTES_PER_CYCLE = 2  # of code, fetched if the cache does not hold the inner loop
 SMALL_CACHE = 1024  # bytes; a cache of this size holds the code of about one kernel
 RUN_BYTES = 800  # of code, fetched per call of a kernel, and again per pass through a weight stream
+EXECUTED = (0.0, 0.6, 1.0)  # of the code of a kernel's files: for the fewest, the likely and the most conflicts with constants
 COPIED_WORD = 4  # cycles to copy a word of a weight stream to RAM; 4.0 to 4.3 were measured on three networks
 # core whose constants a kernel for the DSP instructions has on a core with MVE, where only layers without a twin in MVE take
 # it: with 238 parts of two networks, the estimate was 1.0 to 1.2 times the cycles of a Cortex-M55, in the median of each kernel
@@ -44,39 +48,64 @@ class FlashReads(NamedTuple):
     # of a slow Flash beside the chip, else 0:
     apart: int = 0  # cycles per line of constants that does not follow the line before; `waits` are those of one that does
     cold: int = 0  # cycles per line of code, which each layer fetches once
+    ways: int = 1  # of the cache for constants
+    executed: float = 0  # part of the code of kernels' files that takes lines of the same cache; 0 if code has its own
 
-    def of_constants(self, count: int, passes: int, *, alone: float, in_order: bool = True) -> float:
+    def evicted(self, constants: float, variants: Iterable[str] = ()) -> float:
+        """Return the share of the lines of `constants` bytes that are evicted before they are read again.
+
+        All constants, and the code of the kernels `variants` if it has no cache of its own, are used in turns. Both have
+        consecutive addresses, so each set of the cache gets an equal number of their lines, or one more. If it has fewer ways,
+        all its lines miss. The distance of code and constants is unknown: the share is the mean over all distances.
+        """
+        code = self.executed and self.executed * _code(frozenset(variants))
+        if constants + code <= self.cache * (1 - 1 / self.ways):
+            return 0.0
+        lines = [size * self.ways / self.cache if self.cache else math.inf for size in (constants, code)]
+        if max(lines) >= self.ways + 1:
+            return 1.0
+        lost = 0.0
+        for a, b in product((0, 1), repeat=2):
+            count = int(lines[0]) + a + int(lines[1]) + b
+            chance = abs(1 - a - lines[0] % 1) * abs(1 - b - lines[1] % 1)
+            lost += chance * count * (count > self.ways)
+        return lost / sum(lines)
+
+    def of_constants(self, count: int, passes: int, *, alone: float, variant: str = "", in_order: bool = True) -> float:
         """Return the wait cycles of one call of a kernel for its constants.
 
-        If the cache is smaller than the constants, each line misses in each pass. A larger cache still holds them from the last
-        call, so only a call that is `alone` waits, once.
+        The lines that are `evicted` between two passes are fetched again in each pass and call, the others only by a call that
+        is `alone`.
 
         Args:
             count: The bytes of the constants.
             passes: How often the call reads all of them.
             alone: Whether the kernel is called once per inference, so that other layers have evicted its constants; or the
                 share of its calls before which they have.
+            variant: The kernel, whose code evicts constants if it has no cache of its own.
             in_order: Whether the kernel reads them by ascending addresses, not several filters at a time.
 
         """
-        times = passes if count > self.cache else alone
+        again = self.evicted(count, [variant] if variant else ())
+        times = max(alone, again) + (passes - 1) * again
         return times * count / self.line * (self.waits if in_order or not self.apart else self.apart)
 
-    def of_code(self, cycles: float, runs: int, loop: int = 0, *, alone: bool = False) -> float:
+    def of_code(self, cycles: float, runs: int, loop: int = 0, *, alone: float = 0) -> float:
         """Return the wait cycles of one call of a kernel for its code.
 
         Args:
             cycles: The cycles of the call with zero wait states.
             runs: How often the call executes about `RUN_BYTES` of code that a small cache no longer holds.
             loop: The bytes of the inner loop; 0 for a loop of at most `LOOP_BYTES`.
-            alone: Whether the kernel is called once per inference, so that its code may be in no cache.
+            alone: Whether the kernel is called once per inference, so that its code may be in no cache; or the share of its
+                calls before which it is in none.
 
         """
         if self.code_cache < max(LOOP_BYTES, loop):
             return cycles * BYTES_PER_CYCLE / self.code_line * self.waits
         if self.code_cache <= SMALL_CACHE:
             return runs * RUN_BYTES / self.code_line * self.waits
-        return RUN_BYTES / self.code_line * self.cold if alone else 0.0
+        return alone * RUN_BYTES / self.code_line * self.cold
 
 
 def layer_cycles(
@@ -87,7 +116,7 @@ def layer_cycles(
     part: Extent = None,
     *,
     reads: FlashReads | None = None,
-    evicted: float = 0,
+    evicted: tuple[float, float] = (0, 0),
     copied: int = 0,
 ) -> float | None:
     """Estimate the cycles of one call of a kernel, or return None if the kernel has no fitted constants for `core`.
@@ -98,7 +127,7 @@ def layer_cycles(
         part: The rows and columns of the output that the call computes; None for the whole output; NEXT_ROW for a further row
             of a dense layer's input.
         reads: The wait states of the Flash; None for zero wait states.
-        evicted: The share of calls before which other layers have evicted the constants from the cache of a slow Flash.
+        evicted: The share of calls before which constants, and code, of the kernel are in no cache of a slow Flash.
         copied: The bytes of constants that the kernel reads from RAM, because they were copied there before.
 
     """
@@ -120,9 +149,10 @@ def layer_cycles(
         return cycles
     if part == NEXT_ROW:
         return cycles + reads.of_code(cycles, 1, row.loop_bytes)
-    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes, alone=part is None)
+    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes, alone=evicted[1] if part else 1)
     count, times = max(0, row.flash(graph, op) - copied), 1 if row.copying else passes
-    return cycles + code + reads.of_constants(count, times, alone=evicted if part else 1, in_order=row.stream is not None)
+    alone = evicted[0] if part else 1
+    return cycles + code + reads.of_constants(count, times, alone=alone, variant=variant, in_order=row.stream is not None)
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
@@ -160,6 +190,12 @@ def cost_model_core(core: str) -> str:
         return core
     others = ((MVE, "cortex-m55"), (DSP, "cortex-m4"), (RV32M, "rv32imc"))
     return next((other for cores, other in others if core in cores), "cortex-m3")
+
+
+@cache
+def _code(variants: frozenset[str]) -> int:
+    """Return `code_bytes`, cached."""
+    return code_bytes(variants)
 
 
 @cache

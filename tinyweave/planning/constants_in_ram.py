@@ -8,7 +8,7 @@ which are alive in one step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -174,9 +174,8 @@ def without_copies(plan: Plan) -> Plan:
     return replace(plan, buffers=buffers, offsets=offsets, arena=ends, lower_bound=0, copies={})
 
 
-def cycles_to_copy(plan: Plan, reads: FlashReads | None) -> float:
-    """Estimate the cycles that `init` takes to copy the plan's constants; without `reads`, from Flash without wait states."""
-    sizes = plan.copy_bytes.values()
+def cycles_to_copy(sizes: Collection[int], reads: FlashReads | None) -> float:
+    """Estimate the cycles to copy arrays from Flash to RAM, by their sizes; without `reads`, from Flash without wait states."""
     waits = sum(reads.of_constants(size, 1, alone=1) for size in sizes) if reads else 0
     return waits + COPIED_WORD * sum(sizes) / 4
 

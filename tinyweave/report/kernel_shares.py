@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .columns import duration
-from .record import Record
+from .columns import duration, rounded
+from .record import CALLBACK_BYTES_PER_S, Record
 
 MOST_REASONS, MOST_NAMES = 5, 3  # named reasons for portable kernels, and named layers per reason
 COSTLY = 0.01  # share of the cycles; reasons whose layers take less in all are not named
@@ -93,7 +93,12 @@ def copies_lines(record: Record) -> list[str]:
     if planned := record["plan"].get("file_reads"):
         reads = record.get("file_reads") or planned
         how = "counted" if record.get("file_reads") else "as planned"
-        return [f"constants from the file of weights: {reads['bytes']:,} B in {reads['reads']:,} reads per inference, {how}"]
+        line = f"constants from the file of weights: {reads['bytes']:,} B in {reads['reads']:,} reads per inference, {how}"
+        ends, (slow, fast) = " to ".join(map(rounded, reads["ms_range"])), (speed // 10**6 for speed in CALLBACK_BYTES_PER_S)
+        more = f"{ends} ms more at {fast} to {slow} MB per second"
+        if reads["ms"] is not None:
+            more = f"{duration(reads['ms'])} ({ends}) more if the callback copies from Flash"
+        return [f"{line}; the time is without these reads: {more}"]
     if not (count := copied_bytes(record)):
         return []
     copies, after = record["plan"]["copies"], record["plan"]["latency_ms_at_least"]

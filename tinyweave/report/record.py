@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..simulate.compare import Verification
 
 Record = dict[str, Any]
+# of a callback that reads weights from an unknown memory: an SD card on SPI, and SPI Flash with four lines at 80 MHz
+CALLBACK_BYTES_PER_S = 1_000_000, 40_000_000
 
 
 def record(
@@ -72,7 +74,7 @@ def record(
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
         "flash_waits": profile.waits if profile else None,
         "flash_reads": _reading(profile.reading) if profile else None,
-        "file_reads": _file_reads([count for _, count in profile.reads]) if profile else None,
+        "file_reads": _file_reads([count for _, count in profile.reads], device) if profile else None,
         "latency_ms": _latency_ms(profile, device),
         "energy_mj": _energy_mj(profile, device),
         **_of(profile, "core", "compiler"),
@@ -103,7 +105,7 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
         "channels_once": dict(plan.channels_once) if plan else None,
         **foreseen(plan, device),
         "flash_reads": _reading(api.estimate_reading(plan, device)) if plan else None,
-        "file_reads": _file_reads([each.bytes for step, reads in fetches(plan).items() if step >= 0 for each in reads])
+        "file_reads": _file_reads([each.bytes for at, reads in fetches(plan).items() if at >= 0 for each in reads], device)
         if plan
         else None,
         "copies": _copies(plan, device) if plan and plan.copies and not plan.fetches else None,
@@ -113,7 +115,7 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
 
 def _copies(plan: Plan, device: Device | None) -> Record:
     """Return the bytes of constants copied to RAM, the time of copying, and of an inference that reads them from Flash."""
-    cycles = round(cycles_to_copy(plan, api.flash_reads(device) if device else None))
+    cycles = round(cycles_to_copy(plan.copy_bytes.values(), api.flash_reads(device) if device else None))
     in_flash = foreseen(without_copies(plan), device)
     return {
         "arrays": plan.copy_bytes,
@@ -124,9 +126,20 @@ def _copies(plan: Plan, device: Device | None) -> Record:
     }
 
 
-def _file_reads(sizes: Sequence[int]) -> Record | None:
-    """Return the bytes and the number of reads of a file of weights, by the bytes of each read; None without reads."""
-    return {"bytes": sum(sizes), "reads": len(sizes)} if sizes else None
+def _file_reads(sizes: Sequence[int], device: Device | None) -> Record | None:
+    """Return bytes, number and time of reads of a file of weights, by the bytes of each read; None without reads.
+
+    If the Flash of the device is beside the chip, the callback is assumed to copy from there. Otherwise its memory is unknown,
+    and the range of time is that of `CALLBACK_BYTES_PER_S`.
+    """
+    if not sizes:
+        return None
+    if device and device.bus and device.clock_hz:
+        cycles = [round(cycles_to_copy(sizes, api.flash_reads(device, case))) for case in range(3)]
+        fewest, likely, most = (_foreseen_ms(count, device) for count in cycles)
+    else:
+        likely, (most, fewest) = None, (round(sum(sizes) / speed * 1e3, 3) for speed in CALLBACK_BYTES_PER_S)
+    return {"bytes": sum(sizes), "reads": len(sizes), "ms": likely, "ms_range": [fewest, most]}
 
 
 def _reading(reading: results.FlashTraffic | None) -> Record | None:

@@ -17,7 +17,7 @@ from tinyweave.api import results
 from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, CONSTANTS, RUN_BYTES, FlashReads, cut, layer_cycles
+from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, CONSTANTS, EXECUTED, RUN_BYTES, FlashReads, cut, layer_cycles
 from tinyweave.kernels.table import BY_NAME, variant_for
 from tinyweave.planning import Request, Tile, plan
 from tinyweave.planning.fuse.row_schedule import plan_macs
@@ -126,12 +126,43 @@ def test_a_cache_smaller_than_the_data_misses_each_line_on_each_pass():
     reads = FlashReads(waits=5, line=16, cache=256, code_line=8, code_cache=1024)
     assert reads.of_constants(256, 10, alone=True) == 256 / 16 * 5
     assert reads.of_constants(256, 10, alone=False) == 0, "from the call before"
-    assert reads.of_constants(272, 10, alone=False) == 10 * 272 / 16 * 5
+    assert reads.of_constants(512, 10, alone=False) == 10 * 512 / 16 * 5
     assert reads.of_code(1e6, 3) == 3 * RUN_BYTES / 8 * 5
     assert reads._replace(code_cache=2048).of_code(1e6, 3) == 0
     assert reads._replace(code_cache=64).of_code(1e6, 3) == 1e6 * BYTES_PER_CYCLE / 8 * 5
     assert reads.of_code(1e6, 3, 1600) == 1e6 * BYTES_PER_CYCLE / 8 * 5, "its loop does not fit"
     assert reads._replace(code_cache=2048).of_code(1e6, 3, 1600) == 0
+
+
+@pytest.mark.parametrize(("ways", "sets"), [(1, 12), (2, 6), (4, 3)])
+def test_the_share_of_evicted_lines_is_that_of_a_simulated_cache(ways: int, sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constants and code are used in turns; the share is the mean over all distances between them."""
+
+    def missed(constants: int, code: int, distance: int) -> int:
+        lines = [*range(constants), *range(distance, distance + code)]
+        held = [list[int]() for _ in range(sets)]  # per set, the least recently used line first
+        misses = 0
+        for line in lines * 3:
+            at = held[line % sets]
+            if line in at:
+                at.remove(line)
+            else:
+                misses += 1
+            at.append(line)
+            del at[:-ways]
+        return (misses - len(lines)) // 2
+
+    for code in (0, 1, 5, 8, 14):
+        monkeypatch.setattr("tinyweave.kernels.layer_cycles._code", lambda variants, code=code: 8 * code * len(variants))
+        for constants in (*range(1, 30), 40):
+            reads = FlashReads(5, 8, 8 * ways * sets, 8, 8 * ways * sets, 9, 5, ways, 0.5)
+            mean = sum(missed(constants, code, sets * 99 + distance) for distance in range(sets)) / sets / (constants + code)
+            assert reads.evicted(8 * constants, ["a", "b"]) == pytest.approx(mean, abs=1e-9)
+            own_cache = missed(constants, 0, 0) / constants
+            assert reads._replace(executed=0).evicted(8 * constants, ["a", "b"]) == pytest.approx(own_cache, abs=1e-9)
+            again = reads.evicted(8 * constants, ["a"])
+            assert reads.of_constants(8 * constants, 3, alone=0, variant="a") == pytest.approx(3 * again * constants * 5)
+            assert reads.of_constants(8 * constants, 3, alone=1, variant="a") == pytest.approx((1 + 2 * again) * constants * 5)
 
 
 def test_flash_waits_scale_with_the_passes_over_the_weights(model: results.Model):
@@ -171,7 +202,11 @@ def test_plans_are_compared_by_cycles_including_flash_waits(model: results.Model
     assert api.flash_reads(find("nrf52840")) is None, "its file says nothing of waits"
     unified = find("stm32u575")
     (cache,) = unified.caches
-    assert api.flash_reads(unified) == (unified.flash_waits, cache.line, cache.bytes, cache.line, cache.bytes, 0, 0)
+    sizes = cache.line, cache.bytes, cache.line, cache.bytes
+    assert api.flash_reads(unified) == (unified.flash_waits, *sizes, 0, 0, cache.ways, EXECUTED[1])
+    assert [reads and reads.executed for reads in (api.flash_reads(find("rp2350"), case) for case in range(3))] == [*EXECUTED]
+    own = api.flash_reads(find("imxrt1062"))
+    assert own is not None and own.executed == 0 and own.ways == 4
 
 
 @pytest.mark.emulator

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cases.graphs import Net
 from fuzz.generate import BY_ROW, HEADED, random_network
 
 from tinyweave import api
 from tinyweave.api.models import check_kernels
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Quant, rebuild
 from tinyweave.planning import Limits, PlanSearch, Problem, Request, solve
+from tinyweave.planning.alias.overlap import shared_in
+from tinyweave.planning.kernel_choice import PORTABLE
+from tinyweave.planning.kernels.flash_budget import kernel_sets
 from tinyweave.planning.place.relocation_ops import is_move
+from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.path_search import Solution
 from tinyweave.planning.search.problem import NEVER
 
@@ -107,3 +113,23 @@ def test_text_that_is_not_a_saved_problem_is_refused() -> None:
     again = Problem.from_json(json.dumps([*record[:-1], []]))
     with pytest.raises(CompileError, match="lacks the cost of tile"):
         solve(again, ("size", NEVER, NEVER))
+
+
+def test_layers_that_differ_in_their_outliers_take_cycles_of_their_own() -> None:
+    """They have the same shapes and kernels; an outlier is a filter that the fast arithmetic cannot hold."""
+    net, name, outliers = Net(12, 12, 16), "image", (0, 1, 2, 0)
+    for _ in outliers:
+        name = net.conv(name, 16, 3)
+    graph = net.finish("alike", name)
+    tensors, data = dict(graph.tensors), np.random.default_rng(1).integers(-127, 128, (16, 3, 3, 16), np.int8)
+    for op, count in zip(graph.ops, outliers, strict=False):
+        weights = tensors[str(op.inputs[1])]
+        quant = Quant((2.0,) * count + (0.01,) * (16 - count), (0,) * 16, 0)
+        tensors[weights.name] = replace(weights, data=data, quant=quant)
+    graph, order = rebuild(graph, tensors=tensors), tuple(range(len(graph.ops)))
+    rules = [rule for rules in kernel_sets(graph, "cortex-m4") for rule in rules]
+    cycles_of = stage_cycles_of(graph, order, shared_in(graph, order, parts=False), kernels=(PORTABLE, *rules))
+    of_row = [cycles_of.by_rows(index) for index in range(4)]
+    for index, cycles in enumerate(of_row):
+        assert cycles == tuple(cycles_of.once(index, kernel.name, (1, 12)) for kernel in cycles_of.usable[index])
+    assert of_row[0] == of_row[3] and min(of_row[1]) < min(of_row[2])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,33 +66,43 @@ def _per_part(
     plan: Plan, core: str, reads: FlashReads | None, copied: Mapping[int, int] | None = None
 ) -> Iterator[tuple[int, float | None]]:
     """Yield (index of an op, cycles of all its kernel calls of one output size); the cycles are None if they are unknown."""
-    copied = plan.copied if copied is None else copied
-    evicted = _evicted(plan, reads, copied) if reads is not None and reads.apart else {}
-    for index, part, count in kernel_calls(plan):
-        op, variant, slow = plan.graph.ops[index], plan.variants[index], evicted.get(index, 0)
+    copied, calls = plan.copied if copied is None else copied, [*kernel_calls(plan)]
+    evicted = _evicted(plan, reads, copied, calls) if reads is not None and reads.apart else {}
+    for index, part, count in calls:
+        op, variant, slow = plan.graph.ops[index], plan.variants[index], evicted.get(index, (0, 0))
         once = layer_cycles(plan.graph, op, variant, core, part, reads=reads, evicted=slow, copied=copied.get(index, 0))
         yield index, None if once is None else count * once
 
 
-def _evicted(plan: Plan, reads: FlashReads, copied: Mapping[int, int]) -> dict[int, float]:
-    """Return, for ops of fused stages, the share of calls before which other ops have evicted the constants from the cache.
+def _evicted(plan: Plan, reads: FlashReads, copied: Mapping[int, int], calls: Iterable[Call]) -> dict[int, tuple[float, float]]:
+    """Return, for ops of fused stages, the share of calls before which constants, and code, of their kernels are in no cache.
 
-    If the constants of a tile's ops exceed the cache, each call fetches its own again. If only those of the whole stage do, the
-    first call in each row of tiles does.
+    Before the first call they are not. Between two calls, other ops evict some: the ops of a tile, and from one row to the next
+    all ops of the stage. A dense layer that accumulates reads a part of its constants per row of its input. A cache for code
+    alone is assumed to hold the code of a stage.
     """
-    graph, shares = plan.graph, dict[int, float]()
+    graph, shares, number = plan.graph, dict[int, tuple[float, float]](), Counter[int]()
+    for index, _, count in calls:
+        number[index] += count
 
-    def exceeds(ops: Iterable[int]) -> bool:
-        used = (index for index in ops if plan.variants[index])
-        in_flash = (max(0, BY_NAME[plan.variants[i]].flash(graph, graph.ops[i]) - copied.get(i, 0)) for i in used)
-        return sum(in_flash) > reads.cache
+    def evicted(ops: Sequence[int]) -> float:
+        rows = row_graph_of(plan)
+        parts = {index: rows.rows[index] if rows.accumulator_bytes[index] else 1 for index in ops if plan.variants[index]}
+        sizes = {i: max(0, BY_NAME[plan.variants[i]].flash(graph, graph.ops[i]) - copied.get(i, 0)) / parts[i] for i in parts}
+        return reads.evicted(sum(sizes.values()), [plan.variants[index] for index in sizes])
 
     for stage in plan.stages:
-        if stage.schedule is not None and exceeds(stage.ops):
-            shares.update(dict.fromkeys(stage.ops, 1.0))
-            for tile in stage.tiles or ():
-                blocks = -(-graph.output(graph.ops[tile.ops[-1]]).shape[2] // tile.cols)
-                shares.update(dict.fromkeys(tile.ops, 1.0 if exceeds(tile.ops) else 1 / blocks))
+        if stage.schedule is None:
+            continue
+        in_stage, blocks, in_tile = evicted(stage.ops), dict.fromkeys(stage.ops, 1), dict.fromkeys(stage.ops, 0.0)
+        for tile in stage.tiles or ():
+            across = -(-graph.output(graph.ops[tile.ops[-1]]).shape[2] // tile.cols)
+            blocks.update(dict.fromkeys(tile.ops, across))
+            in_tile.update(dict.fromkeys(tile.ops, evicted(tile.ops) if across > 1 else 0.0))
+        for index, once in ((index, 1 / number[index]) for index in stage.ops):
+            in_row = 1 / blocks[index]
+            share = once + (in_row - once) * in_stage + (1 - in_row) * in_tile[index]
+            shares[index] = share, share if reads.executed else once
     return shares
 
 

@@ -64,11 +64,14 @@ class StageCycles:
 
     @cached_property
     def _alike(self) -> list[int]:
-        """Return, for each op, the first op of equal kind, attributes, shapes and kernels, which takes as many cycles."""
+        """Return, for each op, the first op of equal kind, attributes, shapes and kernels, which takes as many cycles.
+
+        The cycles of the whole op differ if the constants decide how long a kernel takes, such as filters that are outliers.
+        """
         graph, first, alike = self.row_graph.graph, dict[Any, int](), list[int]()
         for index, (op, usable) in enumerate(zip(graph.ops, self.usable, strict=True)):
             tensors = [t and (t.shape, t.dtype, t.data is None) for t in (*graph.inputs_of(op), *graph.outputs_of(op))]
-            kernels = [(kernel.name, kernel.scratch) for kernel in usable]
+            kernels = [(kernel.name, kernel.scratch, self.once(index, kernel.name)) for kernel in usable]
             alike.append(first.setdefault(repr((op.kind, sorted(op.attrs.items()), tensors, kernels)), index))
         return alike
 
