@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 MINUTES = 20  # default time limit
 # what progress reports begin with that the command prints, too
 NEEDS, FEW_FIT, TOO_SHORT = "needs about", "few networks to choose from", "too little time for a supernet"
+TOOK = "took"
 PRINTED = {
     NEEDS: "{} of wall-clock time, if no other program runs",
     FEW_FIT: "has {}; higher limits give it more",
     TOO_SHORT: "has {}",
+    TOOK: "{}: other programs ran, or the processors are slower than measured; neither changes the result",
 }
+LATE = 1.1  # times the predicted time, after which a search says that it took longer
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 
