@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 BUILT, LOCK = "built.jsonl", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 15  # of RUN
+VERSION = 16  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -284,7 +284,7 @@ def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: 
 
     `fitted_networks` are added. Keys beside those of `_halving_record`: `sampled`, the number of candidates that are not
     `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, and `trial`, the epochs (0: not compared) and folds in
-    which the first candidate, which is always a finalist, compares them; `final_epochs` of each candidate if it is the best.
+    which the first candidate compares them; `final_epochs` of each candidate if it is the best.
     """
     archs, recipes = [arch for arch, _ in candidates], halving.recipes_of(this.data)
     rungs, trial = budget.rungs(archs), budget.trial(archs[0], len(recipes))
@@ -346,10 +346,10 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         final_epochs = run["final_epochs"]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
-    kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]
+    expenses = [cost.product for _, cost in candidates]
     trainings = trainings._replace(paces=[each / final_epochs[0] for each in final_epochs])
     records = halving.successive_halving(
-        archs, rungs, trainings, starts=starts if folds == 1 else None, fits=fits, kept=kept, fitted=fitted, expenses=expenses
+        archs, rungs, trainings, starts=starts if folds == 1 else None, fits=fits, fitted=fitted, expenses=expenses
     )
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds, expenses)

@@ -133,7 +133,8 @@ def test_the_plan_of_a_search_does_not_depend_on_the_load(tmp_path: Path, monkey
     """On a machine that is ten times as busy all clocks show ten times as much; the plan is the same, byte for byte."""
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1.0)
     by_halving, by_supernet = (SearchOptions(name, minutes=3, processes=1) for name in ("halving", "supernet"))
-    planned(tmp_path / "quiet halving", by_halving)
+    first, said = planned(tmp_path / "quiet halving", by_halving)
+    assert f"{searching.NEEDS} {first['minutes']:.1f} minutes" in said and 2.5 < first["minutes"] < 3.3
     quiet, said = planned(tmp_path / "quiet supernet", by_supernet)
     for name in ("perf_counter", "process_time", "time"):
         real = getattr(time, name)
