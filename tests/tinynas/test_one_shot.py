@@ -115,7 +115,7 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(CompileError, match="holds a search with another"):
         search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
-    assert search_options._choose_strategy("auto", (), tmp_path) == "supernet", "the folder's"
+    assert search_options.strategy_for("sensors", SearchOptions(), tmp_path, None) == "supernet", "the folder's"
 
 
 @pytest.mark.emulator
@@ -211,7 +211,7 @@ def test_the_progress_of_a_supernet_counts_the_epochs_of_both_trainings(
 
 def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: Path) -> None:
     def chosen(strategy: str = "auto", against: tuple[str, ...] = ()) -> str:
-        return search_options._choose_strategy(strategy, against, tmp_path)
+        return search_options.strategy_for("sensors", SearchOptions(strategy, against=against), tmp_path, None)
 
     assert chosen() == chosen("halving") == "halving"
     assert chosen("supernet") == "supernet" == chosen(against=("ram",))
