@@ -434,7 +434,6 @@ def successive_halving(
     *,
     starts: Mapping[int, Path] | None = None,
     fits: Callable[[int], bool] | None = None,
-    kept: Sequence[int] = (),
     fitted: Sequence[int] = (),
     expenses: Sequence[float] = (),
 ) -> list[dict[str, Any]]:
@@ -450,8 +449,6 @@ def successive_halving(
         starts: Files of initial weights by index of the candidate; other candidates begin with random weights.
         fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only survivors
             that fit enter the last one; if none does, dropped candidates that fit; if none of these does, all survivors.
-        kept: Candidates that enter the rungs after the first whatever their accuracy, unless `fits` excludes them. At least one
-            place of a rung still goes to a candidate for its accuracy.
         fitted: The fitted networks, the last candidates. They need no epochs, so they enter only the last rung, in addition to
             its other networks, if `fits` allows it.
         expenses: The expense of each candidate, see `best_candidates`.
@@ -471,8 +468,6 @@ def successive_halving(
     for number, rung in enumerate(rungs):
         if flawless and number < len(rungs) - 1:
             continue
-        if number and not flawless:
-            survivors = _with_kept(survivors, rung.candidates, kept)
         if fits and 0 < number == len(rungs) - 1:
             first = [record for (of_rung, _), record in done.items() if of_rung == 0]
             first = best_candidates(first, trainings.folds, expenses)
@@ -535,13 +530,6 @@ def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None
     shifted = outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True)
     losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
     return Score(float((outputs.argmax(axis=1) == labels).mean()), float(losses.mean()))
-
-
-def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:
-    """Return `survivors`, best first, with at most `count` - 1 of the candidates `kept` moved into the first `count`."""
-    moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
-    others = [candidate for candidate in survivors if candidate not in moved]
-    return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
 
 
 def clearly_worse_below(accuracy: float, count: int) -> float:

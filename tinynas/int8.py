@@ -19,7 +19,7 @@ from .tasks import average_precision
 from .tasks.boxes import Head, as_rows, head_of
 from .tasks.dataset import SCALE, Dataset, sized
 from .tasks.detection import boxes_of
-from .tasks.evaluation.intervals import Groups, Interval, accuracy_interval
+from .tasks.evaluation.intervals import Interval, accuracy_interval
 
 THRESHOLD = 0.01  # least score of a box that is counted: low, because the precision-recall curve needs its end
 MANY = 10  # least classes for a top-5 accuracy
@@ -38,13 +38,26 @@ def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
     """Quantise a trained network to int8 on training samples, and evaluate it on test samples, scaled to its image size."""
     import torch
 
+    from tinyweave.quantize.calibration_samples import open_samples
+    from tinyweave.quantize.fidelity import fidelity
+
     from .learning.module import module_of
+    from .learning.train import scores
 
     module = module_of(arch)
     module.load_state_dict(torch.load(weights_file, weights_only=True))
     data = sized(data, arch.image[:2])
-    done = quantise(module.eval(), data)
-    return Evaluation(done.model, *_evaluate(module, done, data, *data.part("test"), groups=data.groups_of("test")))
+    done, (unseen, labels) = quantise(module.eval(), data), data.part("test")
+    if (head := head_of(data)) is not None:
+        return Evaluation(done.model, *precision(scores(module, unseen), done.model, unseen, labels, head), None)
+    agreement = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
+    if agreement.accuracy is None or agreement.best is None:
+        raise CompileError("the network has a single class", "give samples of at least two classes")
+    right, accuracy = agreement.best == labels[:, None], dict(zip(("test", "test_int8"), agreement.accuracy, strict=True))
+    if len(data.classes) >= MANY:
+        accuracy["top_5_int8"] = float(right.any(axis=1).mean())
+    interval = accuracy_interval(right[:, 0], data.groups_of("test"))
+    return Evaluation(done.model, accuracy, interval, agreement.best[:, 0])
 
 
 def quantise(module: Any, data: Dataset) -> Any:
@@ -58,26 +71,6 @@ def quantise(module: Any, data: Dataset) -> Any:
     rows, columns, channels = values.shape[1:]
     loaded = api.load_module(module, torch.zeros(1, channels, rows, columns), name=NAME)
     return api.quantize_model(loaded, values[evenly_spaced(CALIBRATION, len(values))], api.SampleOptions((SCALE,)))
-
-
-def _evaluate(
-    module: Any, done: Any, data: Dataset, unseen: Any, labels: Any, *, groups: Groups = None
-) -> tuple[dict[str, float], Interval, NDArray[np.int64] | None]:
-    """Return (accuracy, interval, predicted) of `Evaluation` of the float `module` and of `done`, from `quantise`."""
-    from tinyweave.quantize.calibration_samples import open_samples
-    from tinyweave.quantize.fidelity import fidelity
-
-    from .learning.train import scores
-
-    if (head := head_of(data)) is not None:
-        return *precision(scores(module, unseen), done.model, unseen, labels, head), None
-    agreement = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    if agreement.accuracy is None or agreement.best is None:
-        raise CompileError("the network has a single class", "give samples of at least two classes")
-    right, accuracy = agreement.best == labels[:, None], dict(zip(("test", "test_int8"), agreement.accuracy, strict=True))
-    if len(data.classes) >= MANY:
-        accuracy["top_5_int8"] = float(right.any(axis=1).mean())
-    return accuracy, accuracy_interval(right[:, 0], groups), agreement.best[:, 0]
 
 
 def precision(

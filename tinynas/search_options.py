@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from math import inf
@@ -24,11 +23,14 @@ if TYPE_CHECKING:
 MINUTES = 20  # default time limit
 # what progress reports begin with that the command prints, too
 NEEDS, FEW_FIT, TOO_SHORT = "needs about", "few networks to choose from", "too little time for a supernet"
+TOOK = "took"
 PRINTED = {
     NEEDS: "{} of wall-clock time, if no other program runs",
     FEW_FIT: "has {}; higher limits give it more",
     TOO_SHORT: "has {}",
+    TOOK: "{}: other programs ran, or the processors are slower than measured; neither changes the result",
 }
+LATE = 1.1  # times the predicted time, after which a search says that it took longer
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 
@@ -46,10 +48,11 @@ def check_options(options: SearchOptions, kind: str) -> None:
 
 
 def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
-    """Return the strategy of a search, "halving" or "supernet": as rungs or a supernet budget imply, else `_choose_strategy`.
+    """Return the strategy of a search, "halving" or "supernet": as rungs, a supernet budget or torchrun imply, else by options.
 
-    Detectors default to "halving". `team` is None without torchrun. Raise CompileError if the strategy or a cost in `against`
-    is unknown, or the options exclude each other.
+    "auto" is "halving" for detectors, the strategy of the run in the folder, or else "supernet" if `against` names costs.
+    `team` is None without torchrun. Raise CompileError if the strategy or a cost in `against` is unknown, or the options
+    exclude each other.
     """
     strategy = "supernet" if options.supernet_budget else "halving" if options.rungs else options.strategy
     if options.supernet and strategy == "halving":
@@ -58,7 +61,24 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out strategy, or give strategy=halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
-    return _choose_strategy(strategy, options.against, folder, team)
+    if strategy not in STRATEGIES:
+        raise CompileError(f"strategy={strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
+    if unknown := set(options.against) - set(OBJECTIVES):
+        raise CompileError(f"against={sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
+    if options.against and strategy == "halving":
+        raise CompileError("halving has one objective, accuracy", "leave out against, or give strategy=supernet")
+    if team is not None:
+        if strategy == "halving":
+            raise CompileError("torchrun trains supernets only", "give strategy=supernet, or start without torchrun")
+        if team.size > MAX_PROCESSES:
+            raise CompileError(f"torchrun starts {team.size} processes", f"at most {MAX_PROCESSES} share a supernet")
+        return "supernet"
+    if strategy != "auto":
+        return strategy
+    if (folder / RUN).is_file():
+        with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
+            return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
+    return "supernet" if options.against else "halving"
 
 
 def search_of(folder: str) -> dict[str, Any]:
@@ -75,28 +95,3 @@ def search_of(folder: str) -> dict[str, Any]:
     if not (Path(folder) / SUPERNET).is_file():
         raise CompileError(f"the supernet in '{folder}' is not trained yet", "let that search go on, or leave out supernet")
     return facts
-
-
-def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
-    """Return "halving" or "supernet" (under torchrun), or raise CompileError if the options exclude each other.
-
-    "auto" is the strategy of the run in the folder, or else "supernet" if `against` names costs.
-    """
-    if strategy not in STRATEGIES:
-        raise CompileError(f"strategy={strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
-    if unknown := set(against) - set(OBJECTIVES):
-        raise CompileError(f"against={sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
-    if against and strategy == "halving":
-        raise CompileError("halving has one objective, accuracy", "leave out against, or give strategy=supernet")
-    if team is not None:
-        if strategy == "halving":
-            raise CompileError("torchrun trains supernets only", "give strategy=supernet, or start without torchrun")
-        if team.size > MAX_PROCESSES:
-            raise CompileError(f"torchrun starts {team.size} processes", f"at most {MAX_PROCESSES} share a supernet")
-        return "supernet"
-    if strategy != "auto":
-        return strategy
-    if (folder / RUN).is_file():
-        with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
-            return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
-    return "supernet" if against else "halving"

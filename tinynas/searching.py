@@ -14,10 +14,12 @@ The folder of the run holds all state. The same command resumes an interrupted r
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +41,7 @@ from .evolution import Evaluated, check_feasible
 from .halving import Rung
 from .int8 import evaluate_int8
 from .journal import Ledger
-from .search_options import MINUTES, NEEDS, RUN, TOO_SHORT, check_options, search_of, strategy_for
+from .search_options import LATE, MINUTES, NEEDS, RUN, TOO_SHORT, TOOK, check_options, search_of, strategy_for
 from .settings import DEFAULTS, SearchOptions
 from .space import SearchSpace, arch_of, families_of, networks_in, smallest, with_plan_genes
 from .stage_one import FEASIBLE
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
 BUILT, LOCK = "built.jsonl", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 15  # of RUN
+VERSION = 16  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -141,6 +143,7 @@ def search(
             searches in it.
     """
     check_options(options, data.kind)
+    begin = time.monotonic()
     if options.search_plan:
         space = with_plan_genes(space, stream_inputs=target.stream_inputs, max_mac_overhead=target.max_mac_overhead)
     from .learning.team import is_launched, joined
@@ -163,7 +166,10 @@ def search(
             run, evaluated = _evolve(this, run, build)
         candidates, records = _halve(this, run, build)
         candidates, inherited = _with_evaluated(candidates, evaluated)
-        return _deploy_best(this, candidates, inherited + records, build)
+        found, took = _deploy_best(this, candidates, inherited + records, build), (time.monotonic() - begin) / 60
+        if took > LATE * run.get("minutes", inf):
+            progress(f"{TOOK} {took:.1f} minutes, and {run['minutes']:.1f} were predicted", 1, 1)
+        return found
 
 
 @contextmanager
@@ -206,6 +212,8 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
         run["supernet"]["evolution"] |= {"against": list(options.against)}
     else:
         run |= _plan_halving(this)
+    if "minutes" in run:
+        this.progress(f"{NEEDS} {run['minutes']:.{int(run['minutes'] < 10)}f} minutes", 1, 1)
     write_file(this.folder / RUN, json.dumps(run, indent=2))
     return run
 
@@ -247,8 +255,7 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
         sampling = sampling._replace(tries=budget.sampled, is_trainable=is_trainable)
         candidates += [pair for pair in _sampled(this, most - len(leading), sampling) if pair[0] not in known]
     record = _timed_record(this, budget, candidates, known)
-    _tell_time(this, _needed(budget, record))
-    return record
+    return record | {"minutes": _needed(budget, record) / 60}
 
 
 def _time_budget(this: _Search) -> Budget:
@@ -277,7 +284,7 @@ def _timed_record(this: _Search, budget: Budget, candidates: Candidates, known: 
 
     `fitted_networks` are added. Keys beside those of `_halving_record`: `sampled`, the number of candidates that are not
     `known`; `folds`, see `halving.folds_of`; `recipes` to compare first, and `trial`, the epochs (0: not compared) and folds in
-    which the first candidate, which is always a finalist, compares them; `final_epochs` of each candidate if it is the best.
+    which the first candidate compares them; `final_epochs` of each candidate if it is the best.
     """
     archs, recipes = [arch for arch, _ in candidates], halving.recipes_of(this.data)
     rungs, trial = budget.rungs(archs), budget.trial(archs[0], len(recipes))
@@ -303,11 +310,6 @@ def _needed(budget: Budget, record: dict[str, Any]) -> float:
 def _is_trainable(budget: Budget, seconds: float, arch: Arch) -> bool:
     """Return whether there is time to train a network, or a step takes at most `seconds`."""
     return budget.is_trainable(arch) or budget.step(arch) <= seconds
-
-
-def _tell_time(this: _Search, seconds: float) -> None:
-    """Report the wall-clock time that a search needs."""
-    this.progress(f"{NEEDS} {seconds / 60:.{int(seconds < 600)}f} minutes", 1, 1)
 
 
 def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, Any]:
@@ -344,10 +346,10 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         final_epochs = run["final_epochs"]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
-    kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]
+    expenses = [cost.product for _, cost in candidates]
     trainings = trainings._replace(paces=[each / final_epochs[0] for each in final_epochs])
     records = halving.successive_halving(
-        archs, rungs, trainings, starts=starts if folds == 1 else None, fits=fits, kept=kept, fitted=fitted, expenses=expenses
+        archs, rungs, trainings, starts=starts if folds == 1 else None, fits=fits, fitted=fitted, expenses=expenses
     )
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds, expenses)
@@ -487,8 +489,8 @@ def _plan_supernet(this: _Search, trained: dict[str, Any]) -> dict[str, Any]:
     plain, _ = _plain_networks(this, left)
     plain = plain or sample_fitting(this.space, target, this.classes, 1, progress=this.progress)
     record = _timed_record(this, left, plain, [arch for arch, _ in plain])
-    _tell_time(this, before + _needed(left, record))
-    return run | {"supernet": asdict(budget) | trained, "limit": asdict(left)} | record
+    minutes = (before + _needed(left, record)) / 60
+    return run | {"supernet": asdict(budget) | trained, "limit": asdict(left), "minutes": minutes} | record
 
 
 def _trained_supernet(this: _Search) -> dict[str, Any]:

@@ -34,13 +34,14 @@ import one_line  # noqa: F401
 from evidence_results import Cost
 from holm import LEVEL, p_of, verdict_of
 from page_text import filled, table
-from small_sets import LATE, LIMITS, SHARED, cpu_seconds, judged, percent
+from small_sets import LIMITS, SHARED, cpu_seconds, judged, percent
 
 from tinynas.arch import Arch, Group
 from tinynas.costs import Target
 from tinynas.halving import AUGMENTATIONS
 from tinynas.int8 import evaluate_int8
 from tinynas.prepare import task_of
+from tinynas.search_options import LATE
 from tinynas.searching import search
 from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import SearchSpace

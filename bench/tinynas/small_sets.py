@@ -59,6 +59,7 @@ from tinynas.costs import Target, with_measured_overhead
 from tinynas.halving import DATA, FINAL, SEEN, recipe_of, recipes_of, save_data, train_one
 from tinynas.int8 import evaluate_int8
 from tinynas.prepare import task_of
+from tinynas.search_options import LATE
 from tinynas.searching import SearchResult, search
 from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import SearchSpace
@@ -100,7 +101,6 @@ RESULTS = "small_sets.jsonl"  # file with a line per set, in the folder -o
 THREADS = 2  # processors of a search
 TIMED_S = 10.0  # CPU seconds of the training that is timed
 TRAINING = ("recipes", "rung", "final training")  # what the search's progress begins with while networks train
-LATE = 1.1  # times --minutes, after which a search is late
 Line = dict[str, Any]
 
 

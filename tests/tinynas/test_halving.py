@@ -279,18 +279,6 @@ def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:
     assert clearly_worse_below(1.0, 14) == pytest.approx(1 - (16 / 18 * 2 / 18 / 18) ** 0.5), "not even all right is certain"
 
 
-def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6})
-    monkeypatch.setattr(halving, "train_one", train)
-    rungs = [Rung(5, 1), Rung(3, 2), Rung(2, 4)]
-    records = halving.successive_halving([ARCH] * 5, rungs, trainings, kept=[0])
-    of_rung = [{each["candidate"] for each in records if each["rung"] == number} for number in range(3)]
-    assert of_rung == [{0, 1, 2, 3, 4}, {0, 1, 2}, {0, 1}]
-    assert [each["epochs"] for each in records if each["candidate"] == 0] == [1, 2, 4]
-    assert halving._with_kept([3, 1, 0], 1, [0]) == [3, 1, 0], "there is room for the best alone"
-    assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
-
-
 def test_fitted_networks_are_additional_finalists_without_epochs(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(halving, "train_one", Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6}))
     archs, rungs = [*[ARCH] * 3, linear(ARCH.image, 2), nearest(ARCH.image, 2, 9)], [Rung(8, 1), Rung(2, 4)]
@@ -340,7 +328,7 @@ def test_a_rung_without_errors_is_the_last_but_one_and_the_cheapest_flawless_net
 
     def trained(**about: Any) -> list[dict[str, Any]]:
         settings = trainings._replace(folds=folds)
-        return halving.successive_halving(archs, rungs, settings, kept=[0], fitted=[5], expenses=expenses, **about)
+        return halving.successive_halving(archs, rungs, settings, fitted=[5], expenses=expenses, **about)
 
     records = trained()
     last = {each["candidate"]: (each["epochs"], each["weights"]) for each in records if each["rung"] == 2}

@@ -17,12 +17,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 from cases.stripes import StopError, stop_at  # noqa: E402
 from cases.waves import BOARD, NUMBERS, RUNGS, SPACE, TARGET, waves  # noqa: E402
 
-from tinynas import (  # noqa: E402
-    halving,
-    one_shot,
-    search_options,
-    search_report,
-)
+from tinynas import halving, one_shot, search_options, search_report  # noqa: E402
 from tinynas.arch import Arch, macs, to_json  # noqa: E402
 from tinynas.costs import Costs, Target, costs  # noqa: E402
 from tinynas.evolution import Evolution  # noqa: E402
@@ -39,6 +34,7 @@ from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_worker", "few_of_each_width")
+OPTIONS = SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS)
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +46,7 @@ def few_of_each_width() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return search(
-        waves(400),
-        SPACE,
-        TARGET,
-        tmp_path_factory.mktemp("found"),
-        SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS),
-    )
+    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), OPTIONS)
 
 
 @pytest.mark.emulator
@@ -117,22 +107,15 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     places = ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):
-            search(
-                waves(400),
-                SPACE,
-                TARGET,
-                tmp_path,
-                SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS),
-                progress=stop_at(title, count),
-            )
-    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS, rungs=RUNGS))
+            search(waves(400), SPACE, TARGET, tmp_path, OPTIONS, progress=stop_at(title, count))
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, OPTIONS)
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     assert resumed.candidates == found.candidates
     files = [each.folder / "network.tflite" for each in (resumed, found)]
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(CompileError, match="holds a search with another"):
         search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
-    assert search_options._choose_strategy("auto", (), tmp_path) == "supernet", "the folder's"
+    assert search_options.strategy_for("sensors", SearchOptions(), tmp_path, None) == "supernet", "the folder's"
 
 
 @pytest.mark.emulator
@@ -228,7 +211,7 @@ def test_the_progress_of_a_supernet_counts_the_epochs_of_both_trainings(
 
 def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: Path) -> None:
     def chosen(strategy: str = "auto", against: tuple[str, ...] = ()) -> str:
-        return search_options._choose_strategy(strategy, against, tmp_path)
+        return search_options.strategy_for("sensors", SearchOptions(strategy, against=against), tmp_path, None)
 
     assert chosen() == chosen("halving") == "halving"
     assert chosen("supernet") == "supernet" == chosen(against=("ram",))

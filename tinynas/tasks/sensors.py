@@ -43,25 +43,24 @@ class Recording(NamedTuple):
     read: Callable[[], Floats]
 
 
-def read_sensors(path: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
-    """Cut recordings into samples [1, window, channels], one every `stride` rows, or read whole series as samples.
+def read_sensors(path: Path, window: int = 128, progress: Progress = silent) -> Dataset:
+    """Cut recordings into samples [1, window, channels] that overlap by half, or read whole series as samples.
 
     All samples of a recording (a row per time step, a column per channel) are in the same part. `path` is a folder of
     recordings per class, or a file (or folder of files) of labelled recordings or series. Series are filled up to the longest
-    with their last row; tables' recordings shorter than `window` rows are skipped. The default `stride` is half a window.
+    with their last row; tables' recordings shorter than `window` rows are skipped.
 
     Raises:
         CompileError: a file or all recordings of a class are shorter than a window, a file has another number of columns, text
             or NaN, or a part has too few samples of a class.
     """
-    if window < 1 or (stride is not None and stride < 1):
-        apart = "" if stride is None else f" with a stride of {stride} rows"
-        raise CompileError(f"windows of {window} rows{apart} are out of range", "give whole numbers above 0")
+    if window < 1:
+        raise CompileError(f"windows of {window} rows are out of range", "give a whole number above 0")
     if found := sample_files(path, TABLES):
         recordings, rows = _from_files(path, read_samples(found), window)
     else:
         recordings, rows = [Recording(file, partial(read_rows, file.path)) for file in by_folder(path, FILES)], None
-    window, stride = (window, stride or max(1, window // 2)) if rows is None else (rows, rows)
+    window, stride = (window, max(1, window // 2)) if rows is None else (rows, rows)
     files = [recording.file for recording in recordings]
     windows, labels, parts, groups, total = list[Floats](), list[str](), list[str](), list[str](), 0
     for index, ((file, read), part) in enumerate(zip(recordings, parts_of(files), strict=True)):

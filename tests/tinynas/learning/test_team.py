@@ -13,9 +13,11 @@ from cases.waves import waves
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from tinynas import one_shot, search_options  # noqa: E402
+from tinynas import one_shot  # noqa: E402
 from tinynas.learning.team import Team, is_launched  # noqa: E402
 from tinynas.learning.train import thread_count  # noqa: E402
+from tinynas.search_options import strategy_for  # noqa: E402
+from tinynas.settings import SearchOptions  # noqa: E402
 from tinynas.workers import pool  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 
@@ -60,11 +62,11 @@ def test_networks_are_shared_evenly_among_processes() -> None:
 def test_options_that_torchrun_does_not_support_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not is_launched()
     two = Team(0, 2)
-    assert search_options._choose_strategy("auto", (), tmp_path, two) == "supernet"
+    assert strategy_for("sensors", SearchOptions(), tmp_path, two) == "supernet"
     with pytest.raises(CompileError, match="torchrun trains supernets only; give strategy=supernet"):
-        search_options._choose_strategy("halving", (), tmp_path, two)
+        strategy_for("sensors", SearchOptions("halving"), tmp_path, two)
     with pytest.raises(CompileError, match="torchrun starts 5 processes; at most 4 share a supernet"):
-        search_options._choose_strategy("supernet", (), tmp_path, Team(0, 5))
+        strategy_for("sensors", SearchOptions("supernet"), tmp_path, Team(0, 5))
     asked = SimpleNamespace(rank=1, broadcast=lambda: (None, None, 0, 1, one_shot.data_hash(waves(40))))
     with pytest.raises(CompileError, match="process 1 of torchrun has other samples than process 0"):
         one_shot.join_training(waves(50), asked)  # type: ignore[arg-type]

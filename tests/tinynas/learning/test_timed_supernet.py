@@ -17,11 +17,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
+from cases.stripes import StopError  # noqa: E402
 from cases.waves import SPACE, TARGET, waves  # noqa: E402
 
 from tinynas import halving, one_shot, search_options, searching  # noqa: E402
 from tinynas.arch import is_fitted  # noqa: E402
-from tinynas.budget import PLANNING, Budget, step_seconds  # noqa: E402
+from tinynas.budget import FIXED, PLANNING, Budget, step_seconds  # noqa: E402
 from tinynas.costs import Costs  # noqa: E402
 from tinynas.evolution import Evolution  # noqa: E402
 from tinynas.learning import train  # noqa: E402
@@ -34,10 +35,6 @@ from tinynas.workers import Workers  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_worker")
-
-
-class StopError(Exception):
-    pass
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -132,17 +129,20 @@ def planned(folder: Path, options: SearchOptions) -> tuple[dict[str, Any], list[
 
 
 @pytest.mark.emulator
-def test_the_plan_of_a_supernet_does_not_depend_on_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_of_a_search_does_not_depend_on_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine that is ten times as busy all clocks show ten times as much; the plan is the same, byte for byte."""
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1.0)
-    options = SearchOptions("supernet", minutes=3, processes=1)
-    quiet, said = planned(tmp_path / "quiet", options)
-    for name in ("perf_counter", "process_time"):
+    by_halving, by_supernet = (SearchOptions(name, minutes=3, processes=1) for name in ("halving", "supernet"))
+    first, said = planned(tmp_path / "quiet halving", by_halving)
+    assert f"{searching.NEEDS} {first['minutes']:.1f} minutes" in said and 2.5 < first["minutes"] < 3.3
+    quiet, said = planned(tmp_path / "quiet supernet", by_supernet)
+    for name in ("perf_counter", "process_time", "time"):
         real = getattr(time, name)
         monkeypatch.setattr(time, name, lambda real=real: 10 * real())
-    planned(tmp_path / "busy", options)
-    files = [(tmp_path / name / "search.json").read_bytes() for name in ("quiet", "busy")]
-    assert files[0] == files[1]
+    for options in (by_halving, by_supernet):
+        planned(tmp_path / f"busy {options.strategy}", options)
+        files = [(tmp_path / f"{load} {options.strategy}" / "search.json").read_bytes() for load in ("quiet", "busy")]
+        assert files[0] == files[1]
     budget, limit = from_record(quiet["supernet"]), Budget(**quiet["limit"])
     space = replace(SPACE, widths=tuple(quiet["widths"]))
     supernet = needed_seconds(budget, one_shot.predicted_seconds(space, 2, limit, 1), 1)
@@ -150,6 +150,22 @@ def test_the_plan_of_a_supernet_does_not_depend_on_the_load(tmp_path: Path, monk
     assert limit.seconds == pytest.approx(180 - supernet) and limit.folds == halving.folds_of(waves(400)) > 1
     (told,) = (each for each in said if each.startswith(searching.NEEDS))
     assert 2.5 < float(told.split()[-2]) < 3.3
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("factor", [1.05, 1.15])
+def test_a_search_that_took_longer_than_predicted_says_so(
+    timed: SearchResult, factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, told = Path(shutil.copytree(timed.folder, tmp_path / "again")), list[str]()
+    minutes = json.loads((folder / "search.json").read_text())["minutes"]
+    clock = iter([7.0, 7.0 + 60 * factor * minutes])
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    options = SearchOptions("supernet", minutes=0.1)
+    again = search(waves(400), SPACE, TARGET, folder, options, progress=lambda what, *_: told.append(what))
+    late = f"{search_options.TOOK} {factor * minutes:.1f} minutes, and {minutes:.1f} were predicted"
+    assert (late in told) == (factor > 1.1) == any(each.startswith(search_options.TOOK) for each in told)
+    assert again.accuracy == timed.accuracy and minutes > 1000 * FIXED / 60
 
 
 @pytest.mark.emulator
