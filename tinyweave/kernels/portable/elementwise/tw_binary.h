@@ -59,6 +59,13 @@ static inline int32_t tw_add_element(const tw_add *p, int32_t a, int32_t b)
     return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
 }
 
+/* The product of two elements. */
+static inline int32_t tw_mul_element(const tw_mul *p, int32_t a, int32_t b)
+{
+    const int32_t scaled = tw_requantize((a - p->a_zero) * (b - p->b_zero), p->multiplier, p->shift);
+    return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
+}
+
 /* An operand moves by `col` elements per output column and by `channel` per output channel. */
 typedef struct { int32_t col, channel; } tw_steps;
 
@@ -128,6 +135,21 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
         TW_EACH_RUN(p, a, b, out, range, run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c)); \
     }                                                                                                                        \
     TW_WHOLE_BROADCAST(kernel, params, p)
+
+/* Defines both forms of an int8 kernel: VALUE is an element of the output from the elements x of a and y of b. */
+#define TW_EACH_S8_FORM(kernel, params, VALUE)                                                                      \
+    static void kernel##_run(const params *given, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, \
+                             int8_t *to, int32_t count)                                                             \
+    {                                                                                                               \
+        const params local = *given, *const p = &local; /* stores through `to` might change *given */               \
+        for (int32_t i = 0; i < count; ++i) {                                                                       \
+            const int32_t x = *a, y = *b;                                                                           \
+            *to++ = (int8_t)(VALUE);                                                                                \
+            a += a_step;                                                                                            \
+            b += b_step;                                                                                            \
+        }                                                                                                           \
+    }                                                                                                               \
+    TW_BINARY_FORMS(kernel, params, kernel##_run)
 
 /* Defines a kernel on a whole int16 map a and a map b that computes a run of elements by run(p, a, its step, b, its step, to,
  * count); shapes: the parameters that begin with the extents. */
