@@ -44,12 +44,25 @@ COMPILERS = {
 READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns while parsing, gcc also while optimising
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
 FOR_ALL = ("gcc", "clang", "zig", "arm m4")  # compilers that read all files; others read files that depend on the core
-HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
+MACROS = re.findall(r"^#define (TW_DECLARE_\w+)\(kernel, params\)((?:.*\\\n)+.*)", FILES["tw.h"].read_text(), re.MULTILINE)
 UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers find as much, and unrolled loops build ten times as fast
 TWINS, TWINS_OF_M7 = 80, 20  # trials of each fast kernel
 ON_CORE = 60  # trials of each kernel on its core
 IN_SWEEPS = 220, 140  # trials in sweeps of each fast kernel, and of each on its core, with another seed
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
+
+
+def declarations(header: str) -> str:
+    """Return the text of a header with each TW_DECLARE macro replaced by the functions that it declares."""
+    text = FILES[header].read_text()
+    for name, body in reversed(MACROS):  # a later macro may use an earlier one
+        lines = "\n".join(line.strip(" \\") for line in body.splitlines()[1:])
+        lines = lines.replace("kernel##", r"\1").replace("kernel", r"\1").replace("params", r"\2")
+        text = re.sub(rf"^{name}\((\w+), (\w+)\)", lines, text, flags=re.MULTILINE)
+    return text
+
+
+HEADERS = "".join(declarations(name) for name in FILES if name.endswith(".h"))
 
 
 def compiler(name: str) -> tuple[str, ...]:
@@ -244,7 +257,7 @@ def test_ring_views_and_variant_pairs_cover_every_kernel_with_views() -> None:
 
 def test_a_kernel_takes_the_parameter_struct_of_its_row() -> None:
     for row in (row for row in VARIANTS if row.params != row.name):
-        declared = re.search(rf"^void {row.name}\(const (\w+) \*p,", FILES[row.header].read_text(), re.MULTILINE)
+        declared = re.search(rf"^void {row.name}\(const (\w+) \*p,", declarations(row.header), re.MULTILINE)
         assert declared is not None and declared[1] == row.params, row.name
 
 

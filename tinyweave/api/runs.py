@@ -256,8 +256,11 @@ def deploy_model(
     whole = replace(request, limits=allowed, flash_to_balance=allowed.flash)
     known = {} if earlier.known is None else earlier.known  # shared by all plans below
     asked = _Asked(model, whole, device, replace(earlier, known=known), build, run)
-    there = _fitted(asked)
-    if any(_excess(there, allowed, device)) and (others := _by_other_objectives(replace(asked, run=measure), there)):
+    asked = replace(asked, earlier=replace(asked.earlier, plan=earlier.plan or asked.plan(allowed)))
+    hopeless = _too_large(asked)
+    there = run(build(hopeless)) if hopeless else _fitted(asked)
+    is_over = not hopeless and any(_excess(there, allowed, device))
+    if is_over and (others := _by_other_objectives(replace(asked, run=measure), there)):
         best = min([there, *others], key=lambda each: _excess(each, allowed, device))
         there = run(build(best.build.plan))
     right = reference_outputs(model, cases, progress)
@@ -300,6 +303,15 @@ def _builder(
         return target.build(planned, folder, model.name, core, outside=model.outside)
 
     return build
+
+
+def _too_large(asked: _Asked) -> Plan | None:
+    """Return the plan with the least Flash if the lower bound on the Flash of each plan exceeds the limit, else None."""
+    limits, first = asked.request.limits, asked.earlier.plan
+    if limits.flash is None or first is None or estimate_flash(first, asked.device).lower_bound <= limits.flash:
+        return None
+    smallest = replace(asked, request=replace(asked.request, objective="flash")).plan(limits)
+    return smallest if estimate_flash(smallest, asked.device).lower_bound > limits.flash else None
 
 
 def _fitted(asked: _Asked) -> target.Run:

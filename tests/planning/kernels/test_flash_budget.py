@@ -32,7 +32,7 @@ from tinyweave.planning.kernels.flash_budget import (
     sets_with_less_flash,
     unfused_kernels,
 )
-from tinyweave.simulate import emulated
+from tinyweave.simulate import emulated, target
 
 CORE = "cortex-m4"
 ROUNDING = 1e-4  # the search rounds the cycles of each call
@@ -378,3 +378,14 @@ def test_a_flash_limit_that_the_built_code_exceeds_is_met_with_smaller_kernels(t
     request = api.Request(objective="balanced", limits=limits, core=CORE)
     done = api.deploy_model(model, tmp_path, request, proof=api.ProofOptions(count=1))
     assert done.fits and done.verification.ok and any(BY_NAME[name].cores == () for name in done.plan.variants if name)
+
+
+@pytest.mark.emulator
+def test_a_limit_below_the_least_flash_costs_one_build(tmp_path: Path, emulator, monkeypatch: pytest.MonkeyPatch):
+    model, built, build = api.load(DIGITS), list[str](), target.build
+    least = api.estimate_flash(api.plan(model, optimize="flash")).lower_bound
+    monkeypatch.setattr(target, "build", lambda *where, **how: built.append(where[3]) or build(*where, **how))
+    request = api.Request(objective="balanced", limits=api.Limits(None, least - 1), core=CORE)
+    done = api.deploy_model(model, tmp_path, request, proof=api.ProofOptions(count=1))
+    assert not done.fits and done.profile.flash >= least
+    assert built == [CORE, target.HOST, CORE]  # the last one has a trace

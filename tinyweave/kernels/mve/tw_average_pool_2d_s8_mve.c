@@ -41,22 +41,10 @@ void tw_average_pool_2d_s8_mve_rows(const tw_pool *p, tw_view in, void *out, tw_
     tw_sums_put_rows(&in, p->in.c, range, range.row_end == p->in.h, sums, &by, (int8_t *)out, put);
 }
 
+TW_POOL_FORMS(tw_average_pool_2d_s8_mve, tw_pool_each(p, in, out, range, 1, pixel))
+
 #else
 
-static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int8_t *to)
-{
-    for (int32_t channel = 0; channel < window->pixel; ++channel) {
-        const int32_t sum = tw_pool_join(in, window, channel, TW_POOL_S8, 0, tw_plus);
-        to[channel] = (int8_t)tw_pool_average_of(p, sum, window->rows * window->cols);
-    }
-}
-
-void tw_average_pool_2d_s8_mve_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
-{
-    tw_pool_average_rows(p, in, out, range, sums);
-}
+TW_AVERAGE_POOL_FORMS(tw_average_pool_2d_s8_mve)
 
 #endif
-
-TW_FORMS(tw_average_pool_2d_s8_mve, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_pool_each(p, in, out, range, 1, pixel))

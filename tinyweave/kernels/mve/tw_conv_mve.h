@@ -33,8 +33,7 @@ typedef struct {
 
 /* scratch: the im2col buffer, `windows` windows, each rounded up to 16 bytes. Two 1x1 windows are read again for each four
  * filters, whose outputs are then written. Other windows are gathered before their outputs are written. */
-void tw_conv_2d_s8_mve(const tw_conv_mve *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_mve_part(const tw_conv_mve *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_mve, tw_conv_mve);
 
 /* depthwise_conv_2d with depth multiplier 1, sixteen channels at a time. For maps of 1, 2, 4 or 8 channels and a horizontal
  * stride of 1, sixteen neighbouring values are whole pixels; the stream then repeats the channels. */
@@ -46,7 +45,6 @@ typedef struct {
 
 /* scratch, aligned to words: a pixel of zero points, rounded up to 16 bytes; an offset per tap, and three words more. All inputs
  * of sixteen outputs are read before they are written. */
-void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch);
-void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_depthwise_conv_2d_s8_mve, tw_depthwise_mve);
 
 #endif

@@ -11,12 +11,6 @@
 #include "tw_fully_connected.h"
 
 /* Rescales each sum with a single rounding. No scratch. */
-void tw_fully_connected_s8_mve(const tw_fully_connected *p, const void *in, void *out);
-
-/* The kernel for a range of the output between views. */
-void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
-
-/* The _rows form of tw_fully_connected.h. */
-void tw_fully_connected_s8_mve_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_mve, tw_fully_connected);
 
 #endif

@@ -11,7 +11,7 @@
  * a row, rows left; [at], [cols]: a pixel, pixels of the row left, then bytes to the next row and of all rows of the view;
  * [ring_end]: the end of these; q0: maxima; q1: a pixel; q2, q3: the clamp. No stack.
  * Label 1: sixteen channels; 2: a row; 3: a pixel. DLSTP.8 and LETP predicate the tail of the channels, also in the loops
- * inside, so no byte beyond the last channel is read or written. Equals pixel() below in plain C. */
+ * inside, so no byte beyond the last channel is read or written. Equals tw_pool_over in plain C. */
 static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int8_t *to)
 {
     const struct { int32_t rows, cols, stride, ring; } frame = {window->rows, window->cols, in->row_stride,
@@ -53,16 +53,10 @@ static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *win
         : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "cc", "memory");
 }
 
+TW_POOL_FORMS(tw_max_pool_2d_s8_mve, tw_pool_each(p, in, out, range, 1, pixel))
+
 #else
 
-static void pixel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int8_t *to)
-{
-    for (int32_t channel = 0; channel < window->pixel; ++channel) {
-        to[channel] = (int8_t)tw_min(tw_pool_join(in, window, channel, TW_POOL_S8, p->out_min, tw_max), p->out_max);
-    }
-}
+TW_MAX_POOL_FORMS(tw_max_pool_2d_s8_mve)
 
 #endif
-
-TW_FORMS(tw_max_pool_2d_s8_mve, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_pool_each(p, in, out, range, 1, pixel))

@@ -224,8 +224,9 @@ typedef struct {
 #define RUN_ODD(fix) RUN(PAIRS_OF_MANY(ODD, fix))
 
 /* Computes the outputs of all pairs by groups of filters. */
-static void products(const tw_mve_frame *pair, int32_t sign)
+static void products(const tw_mve_layer *layer, const tw_mve_frame *pair)
 {
+    const int32_t sign = layer->sign;
     register const tw_mve_frame *frame __asm__("r0") = pair;
     const int32_t vectors = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
     if (vectors == 1) {
@@ -241,29 +242,23 @@ static void products(const tw_mve_frame *pair, int32_t sign)
 
 #else
 
-/* Computes the outputs of four filters of one pixel; returns the end of their stream. */
-static const uint32_t *four(const tw_mve_frame *pair, const int8_t *x, const uint32_t *stream, int32_t sign, int8_t *to)
+/* Computes the outputs of four filters of one pixel, of which `bytes` inputs are read. Returns the end of the filters' stream. */
+static const uint32_t *four(const tw_mve_layer *layer, int32_t bytes, const int8_t *x, const uint32_t *stream, int8_t *to)
 {
-    const int32_t bytes = (int32_t)(pair->x_0_end - pair->x_0);
-    const int8_t *weights = (const int8_t *)(stream + FILTERS);
-    uint32_t sums[FILTERS] = {stream[0], stream[1], stream[2], stream[3]};
-    for (int32_t begin = 0; begin < bytes; begin += TW_MVE_LANES) {
-        for (int32_t i = 0; i < FILTERS; ++i) {
-            for (int32_t k = begin; k < begin + TW_MVE_LANES; ++k) {
-                sums[i] += (uint32_t)(x[k] * *weights++);
-            }
-        }
-    }
-    stream += FILTERS + bytes;
+    const int8_t *const weights = (const int8_t *)(stream + FILTERS);
+    const int32_t *const factors = (const int32_t *)stream + FILTERS + layer->bytes;
     for (int32_t i = 0; i < FILTERS; ++i) {
-        const int32_t multiplier = (int32_t)stream[i], shift = (int32_t)stream[FILTERS + i];
-        const int32_t scaled = tw_mve_rescale((int32_t)sums[i], multiplier, shift, sign);
-        to[i] = (int8_t)tw_clamp(scaled + pair->zero, pair->low, pair->high);
+        uint32_t sum = stream[i];
+        for (int32_t k = 0; k < bytes; ++k) {
+            sum += (uint32_t)(x[k] * weights[(k / TW_MVE_LANES * FILTERS + i) * TW_MVE_LANES + k % TW_MVE_LANES]);
+        }
+        const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[i], factors[FILTERS + i], layer->sign);
+        to[i] = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
     }
-    return stream + 2 * FILTERS;
+    return stream + 3 * FILTERS + layer->bytes;
 }
 
-static void products(const tw_mve_frame *pair, int32_t sign)
+static void products(const tw_mve_layer *layer, const tw_mve_frame *pair)
 {
     const int8_t *x_0 = pair->x_0, *x_1 = pair->x_1;
     int8_t *to_0 = pair->to_0, *to_1 = pair->to_1, *end = pair->to_0_end;
@@ -273,8 +268,8 @@ static void products(const tw_mve_frame *pair, int32_t sign)
         for (int32_t left = (int32_t)(end - to_0) + pair->rest, count; left > 0; left -= count) {
             int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written: outputs may overlap inputs */
             count = tw_min(left, FILTERS);
-            four(pair, x_0, stream, sign, first);
-            stream = four(pair, x_1, stream, sign, second);
+            four(layer, layer->bytes, x_0, stream, first);
+            stream = four(layer, layer->bytes, x_1, stream, second);
             memcpy(to_0, first, (size_t)count);
             memcpy(to_1, second, (size_t)count);
             to_0 += count;
@@ -390,20 +385,11 @@ static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *fr
     for (; pixels > 0; --pixels) {
         const uint32_t *stream = layer->stream;
         for (int32_t left = filters; left > 0; left -= FILTERS) {
-            const int32_t count = tw_min(left, FILTERS), *const factors = (const int32_t *)stream + FILTERS + layer->bytes;
-            const int8_t *const weights = (const int8_t *)(stream + FILTERS);
-            int8_t four_outputs[FILTERS]; /* all inputs are read before they are written: outputs may overlap inputs */
-            for (int32_t i = 0; i < count; ++i) {
-                uint32_t sum = stream[i];
-                for (int32_t k = 0; k < bytes; ++k) {
-                    sum += (uint32_t)(from[k] * weights[(k / TW_MVE_LANES * FILTERS + i) * TW_MVE_LANES + k % TW_MVE_LANES]);
-                }
-                const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[i], factors[FILTERS + i], layer->sign);
-                four_outputs[i] = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
-            }
-            memcpy(to, four_outputs, (size_t)count);
+            const int32_t count = tw_min(left, FILTERS);
+            int8_t outputs[FILTERS]; /* all inputs are read before they are written: outputs may overlap inputs */
+            stream = four(layer, bytes, from, stream, outputs);
+            memcpy(to, outputs, (size_t)count);
             to += count;
-            stream += 3 * FILTERS + layer->bytes;
         }
         from += step;
     }
@@ -421,7 +407,7 @@ TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int3
             from, from + step, layer->zero, to + whole, 2 * step, layer->stream, pixels / 2, over,
             layer->low, layer->high, to + filters, to, from + layer->bytes, rest,
         };
-        products(&frame, layer->sign);
+        products(layer, &frame);
     }
     if (pixels & 1) {
         const int32_t last = pixels - 1;

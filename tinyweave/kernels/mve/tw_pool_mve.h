@@ -5,15 +5,10 @@
 #include "tw_pool.h"
 
 /* int8 average over a window. Needs no scratch. */
-void tw_average_pool_2d_s8_mve(const tw_pool *p, const void *in, void *out);
-void tw_average_pool_2d_s8_mve_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
-
-/* The same as tw_average_pool_2d_s8_rows. */
-void tw_average_pool_2d_s8_mve_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_average_pool_2d_s8_mve, tw_pool);
 
 /* int8 maximum over a window. Needs no scratch. */
-void tw_max_pool_2d_s8_mve(const tw_pool *p, const void *in, void *out);
-void tw_max_pool_2d_s8_mve_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_max_pool_2d_s8_mve, tw_pool);
 
 /* int16 average over a window of at most 255 pixels, and maximum. Need no scratch. */
 void tw_average_pool_2d_s16_mve(const tw_pool *p, const void *in, void *out);

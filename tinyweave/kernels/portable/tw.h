@@ -247,6 +247,22 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
         }                                  \
     } while (0)
 
+/* Declares both forms of a kernel: for whole maps, and with suffix _part for a range of the output between views. Of
+ * TW_DECLARE_ROW_FORMS the third form, with suffix _rows, adds whole rows of the input to sums[out.c], which row 0 sets up, and
+ * writes the outputs with the last row. */
+#define TW_DECLARE_FORMS(kernel, params)                     \
+    void kernel(const params *p, const void *in, void *out); \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)
+#define TW_DECLARE_ROW_FORMS(kernel, params) \
+    TW_DECLARE_FORMS(kernel, params);        \
+    void kernel##_rows(const params *p, tw_view in, void *out, tw_range range, int32_t *sums)
+#define TW_DECLARE_SCRATCH_FORMS(kernel, params)                            \
+    void kernel(const params *p, const void *in, void *out, void *scratch); \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range, void *scratch)
+#define TW_DECLARE_BINARY_FORMS(kernel, params)                            \
+    void kernel(const params *p, const void *a, const void *b, void *out); \
+    void kernel##_part(const params *p, tw_view a, tw_view b, tw_view out, tw_range range)
+
 /* Defines the form of a kernel for whole maps by its _part form: p are the parameters, in and out the maps, whose views and the
  * output's shape are given; the second one for a kernel with scratch. */
 #define TW_WHOLE_FORM(kernel, params, in_view, out_view, shape) \

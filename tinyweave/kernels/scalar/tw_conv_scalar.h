@@ -22,26 +22,22 @@ typedef struct {
 
 /* conv_2d. Any two weights that share a word of the stream and a filter have at most 255 in absolute values together. scratch,
  * aligned to words: 4 bytes per input of a window, of an even number. Both windows are read before either pixel is written. */
-void tw_conv_2d_s8_scalar(const tw_conv_scalar *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_scalar, tw_conv_scalar);
 
 /* The same with an even number of input channels and less scratch, aligned to words: 8 bytes per row of a window, or if a window is
  * partly outside of the map, 8 bytes per tap and a pixel of the input. Both windows are read for each two filters. */
-void tw_conv_2d_s8_lean_scalar(const tw_conv_scalar *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_lean_scalar_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_lean_scalar, tw_conv_scalar);
 
 /* depthwise_conv_2d with at least 8 channels on a Cortex-M3: eight channels of a pixel at a time, the last eight of which may
  * overlap those before. No scratch. Stream: per group of eight channels 8 words, the initial sums; 2 words per tap of the
  * window; 10 words of rescaling. Counted: 27 instructions per 8 MACs, 18 per row of the window, and 108 per group. */
-void tw_depthwise_conv_2d_s8_m3(const tw_conv_scalar *p, const void *in, void *out);
-void tw_depthwise_conv_2d_s8_m3_part(const tw_conv_scalar *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_depthwise_conv_2d_s8_m3, tw_conv_scalar);
 
 #define TW_DEPTHWISE_RUN 24  /* at most so many outputs of a row are summed before they are written */
 
 /* depthwise_conv_2d 3x3, stride.w 1 or 2. No scratch. Runs of TW_DEPTHWISE_RUN outputs of a row, from the range's first column on, are
  * computed channel by channel. */
-void tw_depthwise_3x3_s8_scalar(const tw_conv *p, const void *in, void *out);
-void tw_depthwise_3x3_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_depthwise_3x3_s8_scalar, tw_conv);
 
 /* x * multiplier / 2^31 / 2^exponent, rounded twice as tw_requantize does; twice: 2 * multiplier; less: exponent - 1. Doubling
  * the multiplier makes the first result the high word of one product. */

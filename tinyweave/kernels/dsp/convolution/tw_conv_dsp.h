@@ -21,19 +21,14 @@ typedef struct {
     int32_t sign;            /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
 } tw_conv_dsp;
 
-/* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. */
-
 /* int8 convolution: one group, dilation 1. Order of the inputs, and scratch: tw_conv_pairs.h. */
-void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_dsp, tw_conv_dsp);
 
 /* The same with outliers: filters that are zeros in the stream. Their table, of tw_outliers.h, follows it. */
-void tw_conv_2d_s8_outliers_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_outliers_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_outliers_dsp, tw_conv_dsp);
 
 /* tw_conv_2d_s8_dsp scheduled for a Cortex-M7, with the same stream and scratch. */
-void tw_conv_2d_s8_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_m7_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_m7, tw_conv_dsp);
 
 /* The same for Flash with wait states: copy the stream to the beginning of the scratch first. */
 void tw_conv_2d_s8_copying_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
@@ -41,15 +36,13 @@ void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, v
 
 /* Convolution of int8 maps with int4 weights: one group, dilation 1. Stream: tw_pair_w4.h. Order of the inputs, and scratch:
  * tw_conv_pairs.h. */
-void tw_conv_2d_s8_w4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_w4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_w4_dsp, tw_conv_dsp);
 
 /* int8 convolution 3x3 by Winograd's algorithm: stride 1, one group, dilation 1, in.c a multiple of 4. Fewer multiplications
  * for more Flash. Stream: tw_winograd.h. scratch, aligned to words: per input channel 64 bytes for the windows of two tiles and
  * 32 for the columns of one tile, at least 512 since sums share them; a byte per output channel, rounded up to words; 2 bytes
  * of padding per input channel. The windows of two successive tiles are read before either tile is written. */
-void tw_conv_2d_s8_winograd_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_conv_2d_s8_winograd_dsp, tw_conv_dsp);
 
 #define TW_CONV_LEAN_MOST_PARTS 16   /* of a window; 12 bytes of stack each */
 #define TW_CONV_LEAN_MOST_COPIED 168 /* bytes of a window that is copied: what two parts leave of the stack */
@@ -61,7 +54,6 @@ typedef struct {
 
 /* int8 convolution without scratch: one group, dilation 1, windows that TW_CONV_LEAN_MOST_PARTS describe. The window of a pixel
  * is read once for each four output channels and once for the tail. */
-void tw_conv_2d_s8_lean_dsp(const tw_conv_lean_dsp *p, const void *in, void *out);
-void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_conv_2d_s8_lean_dsp, tw_conv_lean_dsp);
 
 #endif

@@ -14,21 +14,16 @@ typedef struct {
 
 /* scratch, aligned to words: four lines per input row of a strip. Four channels of a block of a strip are read before they are
  * written. The last four channels may overlap those before. */
-void tw_depthwise_conv_2d_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
-
-/* The same for a range of the output between views. */
-void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_depthwise_conv_2d_s8_dsp, tw_depthwise_dsp);
 
 /* The same with outliers: filters that are zeros in the stream. Their table, of tw_outliers.h, follows it. */
-void tw_depthwise_conv_2d_s8_outliers_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
-void tw_depthwise_conv_2d_s8_outliers_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_depthwise_conv_2d_s8_outliers_dsp, tw_depthwise_dsp);
 
 /* What both share. more: called after each line function with its first channel; a null pointer: nothing. */
 typedef void tw_line_more(const tw_depthwise_dsp *p, const tw_line *line, int32_t channel);
 void tw_depthwise_lines(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch, tw_line_more *more);
 
 /* The same with a function for windows of three rows that is scheduled for a Cortex-M7, one that ends in _m7. */
-void tw_depthwise_3x3_s8_m7(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
-void tw_depthwise_3x3_s8_m7_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_depthwise_3x3_s8_m7, tw_depthwise_dsp);
 
 #endif

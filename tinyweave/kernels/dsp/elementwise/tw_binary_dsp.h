@@ -20,8 +20,7 @@ typedef struct {
 } tw_add_linear_dsp;
 
 /* The output may alias an operand. */
-void tw_add_s8_linear_dsp(const tw_add_linear_dsp *p, const void *a, const void *b, void *out);
-void tw_add_s8_linear_dsp_part(const tw_add_linear_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_add_s8_linear_dsp, tw_add_linear_dsp);
 
 /* With broadcasting. */
 typedef struct {
@@ -30,8 +29,7 @@ typedef struct {
 } tw_add_broadcast_dsp;
 
 /* The output may alias an operand of its shape. */
-void tw_add_s8_broadcast_dsp(const tw_add_broadcast_dsp *p, const void *a, const void *b, void *out);
-void tw_add_s8_broadcast_dsp_part(const tw_add_broadcast_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_add_s8_broadcast_dsp, tw_add_broadcast_dsp);
 
 /* mul with broadcasting. */
 typedef struct {
@@ -41,14 +39,12 @@ typedef struct {
 } tw_mul_dsp;
 
 /* The output may alias an operand of its shape. */
-void tw_mul_s8_dsp(const tw_mul_dsp *p, const void *a, const void *b, void *out);
-void tw_mul_s8_dsp_part(const tw_mul_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_mul_s8_dsp, tw_mul_dsp);
 
 /* int16 mul; the zero points are 0. */
 void tw_mul_s16_dsp(const tw_mul_dsp *p, const void *a, const void *b, void *out);
 
 /* The smaller or the larger of two int8 operands with broadcasting. The output may alias an operand of its shape. */
-void tw_extremum_s8_dsp(const tw_extremum *p, const void *a, const void *b, void *out);
-void tw_extremum_s8_dsp_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_extremum_s8_dsp, tw_extremum);
 
 #endif

@@ -14,7 +14,6 @@ typedef struct {
 } tw_prelu_dsp;
 
 /* Needs no scratch; out may alias in. */
-void tw_prelu_s8_dsp(const tw_prelu_dsp *p, const void *in, void *out);
-void tw_prelu_s8_dsp_part(const tw_prelu_dsp *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_prelu_s8_dsp, tw_prelu_dsp);
 
 #endif

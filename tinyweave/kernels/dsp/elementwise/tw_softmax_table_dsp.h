@@ -10,7 +10,6 @@ typedef struct {
 } tw_softmax_table_dsp;
 
 /* The same as tw_softmax_s8. Needs no scratch; out may alias in. */
-void tw_softmax_s8_table_dsp(const tw_softmax_table_dsp *p, const void *in, void *out);
-void tw_softmax_s8_table_dsp_part(const tw_softmax_table_dsp *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_softmax_s8_table_dsp, tw_softmax_table_dsp);
 
 #endif

@@ -33,39 +33,26 @@ typedef struct {
     const uint32_t *stream;  /* as above; has the biases, too */
 } tw_fully_connected_dsp;
 
-/* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. No scratch. The
- * _rows forms take flattened maps as those of tw_fully_connected.h do. Their rows must have a multiple of four elements. With
- * packed weights, the values in `sums` are packed, too. */
+/* No scratch. The _rows forms take flattened maps as those of tw_fully_connected.h do. Their rows must have a multiple of four
+ * elements. With packed weights, the values in `sums` are packed, too. */
 
 /* int8 weights. */
-void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
-void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_dsp, tw_fully_connected_dsp);
 
 /* int8 weights of long rows. */
-void tw_fully_connected_s8_segments_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
-void tw_fully_connected_s8_segments_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_segments_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range,
-                                             int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_segments_dsp, tw_fully_connected_dsp);
 
 /* int8 weights, at most four outputs. */
-void tw_fully_connected_s8_few_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
-void tw_fully_connected_s8_few_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_few_dsp, tw_fully_connected_dsp);
 
 /* int8 weights, scheduled for a Cortex-M7, with a stream of its own. */
-void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);
-void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_m7_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_m7, tw_fully_connected_dsp);
 
 /* int8 weights, on cores without DSP. scratch, aligned to words: 4 bytes per input, rounded up to quads; a row of inputs is read
  * before its outputs are written. Weights k and k + 2 of a quad have at most 255 in absolute values together. */
-void tw_fully_connected_s8_scalar(const tw_fully_connected_dsp *p, const void *in, void *out, void *scratch);
-void tw_fully_connected_s8_scalar_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+TW_DECLARE_SCRATCH_FORMS(tw_fully_connected_s8_scalar, tw_fully_connected_dsp);
 
 /* int8 rows with int4 weights. */
-void tw_fully_connected_s8_w4_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
-void tw_fully_connected_s8_w4_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_w4_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp);
 
 #endif

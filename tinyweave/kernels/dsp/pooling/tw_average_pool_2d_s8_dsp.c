@@ -1,6 +1,6 @@
 /* tw_average_pool_2d_s8_dsp.c - int8 average over a window, with the Arm DSP extension. tw_sums_dsp.h has the cost of sums; an
  * output takes about eight instructions more. */
-#include "tw_average_pool_dsp.h"
+#include "tw_pool_dsp.h"
 
 #include "tw_sums_dsp.h"
 

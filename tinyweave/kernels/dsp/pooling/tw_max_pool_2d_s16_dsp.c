@@ -1,5 +1,5 @@
 /* tw_max_pool_2d_s16_dsp.c - int16 maximum over a window, with the Arm DSP extension. */
-#include "tw_max_pool_dsp.h"
+#include "tw_pool_dsp.h"
 
 #include "tw_dsp.h"
 #include "tw_max_pool_words.h"

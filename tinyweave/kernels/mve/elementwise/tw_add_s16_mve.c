@@ -37,16 +37,10 @@ TW_NOT_INLINE void add_run(const tw_add *params, const int16_t *a, int32_t a_ste
     }
 }
 
+TW_RUNS_S16_FORM(tw_add_s16_mve, tw_add, p, int16_t, int16_t, add_run)
+
 #else
 
-static void add_run(const tw_add *p, const int16_t *a, int32_t a_step, const int16_t *b, int32_t b_step, int16_t *to,
-                    int32_t count)
-{
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = (int16_t)tw_add_element(p, a[i * a_step], b[i * b_step]);
-    }
-}
+TW_EACH_S16_FORM(tw_add_s16_mve, tw_add, int16_t, int16_t, tw_add_element(p, x, y))
 
 #endif
-
-TW_RUNS_S16_FORM(tw_add_s16_mve, tw_add, p, int16_t, int16_t, add_run)

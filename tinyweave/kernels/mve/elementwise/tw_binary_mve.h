@@ -6,11 +6,9 @@
 #include "tw_binary.h"
 
 /* multiplier: 0 or positive; shift: -31 .. 0. */
-void tw_mul_s8_mve(const tw_mul *p, const void *a, const void *b, void *out);
-void tw_mul_s8_mve_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_mul_s8_mve, tw_mul);
 
 /* The smaller or the larger of two elements. */
-void tw_extremum_s8_mve(const tw_extremum *p, const void *a, const void *b, void *out);
-void tw_extremum_s8_mve_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_extremum_s8_mve, tw_extremum);
 
 #endif

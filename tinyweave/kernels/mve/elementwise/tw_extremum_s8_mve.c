@@ -43,20 +43,6 @@ static void extremum_run(const tw_extremum *p, const int8_t *a, int32_t a_step, 
     }
 }
 
-#else
-
-static void extremum_run(const tw_extremum *p, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
-                         int32_t count)
-{
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = (int8_t)(p->larger ? tw_max(*a, *b) : tw_min(*a, *b));
-        a += a_step;
-        b += b_step;
-    }
-}
-
-#endif
-
 static inline int32_t elements(tw_extents x) { return x.n * x.h * x.w * x.c; }
 
 void tw_extremum_s8_mve_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range)
@@ -75,3 +61,9 @@ void tw_extremum_s8_mve(const tw_extremum *p, const void *a, const void *b, void
     tw_extremum_s8_mve_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)), tw_whole(out, tw_fold(p->out)),
                             tw_all(tw_fold(p->out)));
 }
+
+#else
+
+TW_EACH_S8_FORM(tw_extremum_s8_mve, tw_extremum, p->larger ? tw_max(x, y) : tw_min(x, y))
+
+#endif

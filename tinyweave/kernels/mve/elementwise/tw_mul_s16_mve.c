@@ -36,17 +36,10 @@ TW_NOT_INLINE void mul_run(const tw_mul *params, const int16_t *a, int32_t a_ste
     }
 }
 
+TW_RUNS_S16_FORM(tw_mul_s16_mve, tw_mul, p, int16_t, int16_t, mul_run)
+
 #else
 
-static void mul_run(const tw_mul *p, const int16_t *a, int32_t a_step, const int16_t *b, int32_t b_step, int16_t *to,
-                    int32_t count)
-{
-    for (int32_t i = 0; i < count; ++i) {
-        const int32_t scaled = tw_requantize(a[i * a_step] * b[i * b_step], p->multiplier, p->shift);
-        to[i] = (int16_t)tw_clamp(scaled, p->out_min, p->out_max);
-    }
-}
+TW_EACH_S16_FORM(tw_mul_s16_mve, tw_mul, int16_t, int16_t, tw_mul_element(p, x, y))
 
 #endif
-
-TW_RUNS_S16_FORM(tw_mul_s16_mve, tw_mul, p, int16_t, int16_t, mul_run)

@@ -50,18 +50,10 @@ TW_NOT_INLINE void mul_run(const tw_mul *params, const int8_t *a, int32_t a_step
     }
 }
 
+TW_BINARY_FORMS(tw_mul_s8_mve, tw_mul, mul_run)
+
 #else
 
-static void mul_run(const tw_mul *p, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
-                    int32_t count)
-{
-    const int32_t sign = -(p->shift < 0);
-    for (int32_t i = 0; i < count; ++i) {
-        const int32_t product = (a[i * a_step] - p->a_zero) * (b[i * b_step] - p->b_zero);
-        to[i] = (int8_t)tw_clamp(tw_mve_rescale(product, p->multiplier, p->shift, sign) + p->out_zero, p->out_min, p->out_max);
-    }
-}
+TW_EACH_S8_FORM(tw_mul_s8_mve, tw_mul, tw_mul_element(p, x, y))
 
 #endif
-
-TW_BINARY_FORMS(tw_mul_s8_mve, tw_mul, mul_run)

@@ -36,17 +36,14 @@ TW_INLINE void tw_lookup_over(const tw_lookup *p, tw_view in, tw_view out, tw_ra
 }
 
 /* No scratch; out may alias in. */
-void tw_lookup_s8(const tw_lookup *p, const void *in, void *out);
-void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_lookup_s8, tw_lookup);
 
 /* tw_lookup_s8 for an op with two operands, one of which is a constant with one element. */
-void tw_one_constant_s8(const tw_lookup *p, const void *in, void *out);
-void tw_one_constant_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_one_constant_s8, tw_lookup);
 
 /* One-byte integers to one-byte integers of another scale. The table has the results for the bytes 128 .. 255, 0 .. 127. No
  * scratch; out may alias in. */
-void tw_requantize_table_dsp(const tw_lookup *p, const void *in, void *out);
-void tw_requantize_table_dsp_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_requantize_table_dsp, tw_lookup);
 
 /* int16 with one slope from the zero point on and another below it. */
 typedef struct {
@@ -57,7 +54,6 @@ typedef struct {
 } tw_leaky_relu;
 
 /* No scratch; out may alias in. */
-void tw_leaky_relu_s16(const tw_leaky_relu *p, const void *in, void *out);
-void tw_leaky_relu_s16_part(const tw_leaky_relu *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_leaky_relu_s16, tw_leaky_relu);
 
 #endif

@@ -10,7 +10,6 @@ typedef struct {
 } tw_l2_normalization;
 
 /* The output's scale is 1/128, its zero point 0. No scratch; out may alias in. */
-void tw_l2_normalization_s8(const tw_l2_normalization *p, const void *in, void *out);
-void tw_l2_normalization_s8_part(const tw_l2_normalization *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_l2_normalization_s8, tw_l2_normalization);
 
 #endif

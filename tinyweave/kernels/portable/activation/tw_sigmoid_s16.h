@@ -28,11 +28,9 @@ static inline int32_t tw_sigmoid_between(const tw_sigmoid_s16 *p, int32_t argume
 }
 
 /* int16 logistic; the output's scale is 2^-15. No scratch; out may alias in. */
-void tw_logistic_s16(const tw_sigmoid_s16 *p, const void *in, void *out);
-void tw_logistic_s16_part(const tw_sigmoid_s16 *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_logistic_s16, tw_sigmoid_s16);
 
 /* int16 tanh; the output's scale is 2^-15. No scratch; out may alias in. */
-void tw_tanh_s16(const tw_sigmoid_s16 *p, const void *in, void *out);
-void tw_tanh_s16_part(const tw_sigmoid_s16 *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_tanh_s16, tw_sigmoid_s16);
 
 #endif

@@ -85,12 +85,9 @@ TW_INLINE void tw_softmax_pixel_s8(const tw_softmax *p, const int8_t *from, int8
     }
 }
 
-/* Each _part form computes a range of the output between views. */
-
 /* int8 softmax over the channels of each pixel. The output has the scale 1/256 and the zero point -128. No scratch; out
  * may alias in. */
-void tw_softmax_s8(const tw_softmax *p, const void *in, void *out);
-void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_softmax_s8, tw_softmax);
 
 /* Softmax of int8 over the channels of each pixel, with int16 results. The output has the scale 1/65536 and the zero point
  * -32768. Needs no scratch. */
@@ -105,7 +102,6 @@ typedef struct {
 } tw_log_softmax;
 
 /* int8 logarithm of a softmax. The output's scale is 1/16, its zero point 127. No scratch; out may alias in. */
-void tw_log_softmax_s8(const tw_log_softmax *p, const void *in, void *out);
-void tw_log_softmax_s8_part(const tw_log_softmax *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_log_softmax_s8, tw_log_softmax);
 
 #endif

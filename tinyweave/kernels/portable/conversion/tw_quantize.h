@@ -22,30 +22,15 @@ static inline int32_t tw_quantize_element(const tw_quantization *p, float x, int
     return scaled > 0.0f ? high : low;
 }
 
-/* Each _part form computes a range of the output between views. */
-
-/* Float to int8. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch; out may begin
- * where in does. */
-void tw_quantize_f32_s8(const tw_quantization *p, const void *in, void *out);
-void tw_quantize_f32_s8_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
-
-/* Float to uint8. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch; out may begin
- * where in does. */
-void tw_quantize_f32_u8(const tw_quantization *p, const void *in, void *out);
-void tw_quantize_f32_u8_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
-
-/* Float to int16. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch. */
+/* Float to int8, uint8 or int16: in / scale, rounded half away from zero, plus the zero point, saturated. No scratch; out may
+ * begin where in does, unless it is int16. */
+TW_DECLARE_FORMS(tw_quantize_f32_s8, tw_quantization);
+TW_DECLARE_FORMS(tw_quantize_f32_u8, tw_quantization);
 void tw_quantize_f32_s16(const tw_quantization *p, const void *in, void *out);
 
-/* int8 to float. Needs no scratch. */
-void tw_dequantize_s8_f32(const tw_quantization *p, const void *in, void *out);
-void tw_dequantize_s8_f32_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
-
-/* uint8 to float. Needs no scratch. */
-void tw_dequantize_u8_f32(const tw_quantization *p, const void *in, void *out);
-void tw_dequantize_u8_f32_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
-
-/* int16 to float. Needs no scratch. */
+/* int8, uint8 or int16 to float. Need no scratch. */
+TW_DECLARE_FORMS(tw_dequantize_s8_f32, tw_quantization);
+TW_DECLARE_FORMS(tw_dequantize_u8_f32, tw_quantization);
 void tw_dequantize_s16_f32(const tw_quantization *p, const void *in, void *out);
 
 #endif

@@ -17,29 +17,16 @@ static inline int32_t tw_requantize_element(const tw_requantization *p, int32_t 
     return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
 }
 
-/* Each _part form computes a range of the output between views. */
-
-/* int8 to int8 of another scale. No scratch; out may alias in. */
-void tw_requantize_s8_s8(const tw_requantization *p, const void *in, void *out);
-void tw_requantize_s8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
-
-/* int8 to uint8 of another scale. No scratch; out may alias in. */
-void tw_requantize_s8_u8(const tw_requantization *p, const void *in, void *out);
-void tw_requantize_s8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
-
-/* uint8 to int8 of another scale. No scratch; out may alias in. */
-void tw_requantize_u8_s8(const tw_requantization *p, const void *in, void *out);
-void tw_requantize_u8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
-
-/* uint8 to uint8 of another scale. No scratch; out may alias in. */
-void tw_requantize_u8_u8(const tw_requantization *p, const void *in, void *out);
-void tw_requantize_u8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
+/* int8 (s8) or uint8 (u8) to either of another scale. No scratch; out may alias in. */
+TW_DECLARE_FORMS(tw_requantize_s8_s8, tw_requantization);
+TW_DECLARE_FORMS(tw_requantize_s8_u8, tw_requantization);
+TW_DECLARE_FORMS(tw_requantize_u8_s8, tw_requantization);
+TW_DECLARE_FORMS(tw_requantize_u8_u8, tw_requantization);
 
 typedef struct { tw_shape shape; } tw_flip; /* of input and output */
 
 /* uint8 to int8 of the same scale, or back. No scratch; out may alias in. */
-void tw_flip_signs(const tw_flip *p, const void *in, void *out);
-void tw_flip_signs_part(const tw_flip *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_flip_signs, tw_flip);
 
 typedef struct {
     tw_requantization scale;

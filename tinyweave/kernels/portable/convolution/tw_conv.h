@@ -66,42 +66,33 @@ static inline int32_t tw_conv_filter(const tw_conv *p)
 /* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */
 void tw_conv_finish(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *to);
 
-/* Each _part form computes a range of the output between views. */
-
 /* int8 convolution.
  * weights: [out.c][kernel.h][kernel.w][in.c / groups]. Needs no scratch. */
-void tw_conv_2d_s8(const tw_conv *p, const void *in, void *out);
-void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_conv_2d_s8, tw_conv);
 
 /* The same with less code, and slower. */
-void tw_conv_2d_s8_compact(const tw_conv *p, const void *in, void *out);
-void tw_conv_2d_s8_compact_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_conv_2d_s8_compact, tw_conv);
 
 /* Convolution of int8 maps with int4 weights.
  * weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each filter in bytes of its own. Needs no scratch. */
-void tw_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
-void tw_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_conv_2d_s8_w4, tw_conv);
 
 /* int8 depthwise convolution.
  * weights: [kernel.h][kernel.w][out.c]; output channel k reads input channel k / (out.c / in.c). Needs no scratch. */
-void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out);
-void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_depthwise_conv_2d_s8, tw_conv);
 
 /* The same with less code, and slower. */
-void tw_depthwise_conv_2d_s8_compact(const tw_conv *p, const void *in, void *out);
-void tw_depthwise_conv_2d_s8_compact_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_depthwise_conv_2d_s8_compact, tw_conv);
 
 /* Depthwise convolution of int8 maps with int4 weights.
  * weights: [kernel.h][kernel.w][out.c], two to a byte, each tap in bytes of its own; output channel k reads input channel k /
  * (out.c / in.c). Needs no scratch. */
-void tw_depthwise_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
-void tw_depthwise_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_depthwise_conv_2d_s8_w4, tw_conv);
 
 /* int8 transposed convolution.
  * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output: input row y adds to the output rows y *
  * stride.h - pad.h + [0, kernel.h). dilation and groups are 1. Needs no scratch. */
-void tw_transpose_conv_s8(const tw_conv *p, const void *in, void *out);
-void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_transpose_conv_s8, tw_conv);
 
 typedef struct {
     tw_conv conv;
@@ -110,12 +101,10 @@ typedef struct {
 
 /* int8 convolution whose weights have a zero point, as models that were uint8 have.
  * weights: [out.c][kernel.h][kernel.w][in.c / groups]. Needs no scratch. */
-void tw_conv_2d_s8_offset(const tw_conv_offset *p, const void *in, void *out);
-void tw_conv_2d_s8_offset_part(const tw_conv_offset *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_conv_2d_s8_offset, tw_conv_offset);
 
 /* int8 depthwise convolution whose weights have a zero point.
  * weights: [kernel.h][kernel.w][out.c]. Needs no scratch. */
-void tw_depthwise_conv_2d_s8_offset(const tw_conv_offset *p, const void *in, void *out);
-void tw_depthwise_conv_2d_s8_offset_part(const tw_conv_offset *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_depthwise_conv_2d_s8_offset, tw_conv_offset);
 
 #endif

@@ -59,6 +59,13 @@ static inline int32_t tw_add_element(const tw_add *p, int32_t a, int32_t b)
     return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
 }
 
+/* The product of two elements. */
+static inline int32_t tw_mul_element(const tw_mul *p, int32_t a, int32_t b)
+{
+    const int32_t scaled = tw_requantize((a - p->a_zero) * (b - p->b_zero), p->multiplier, p->shift);
+    return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
+}
+
 /* An operand moves by `col` elements per output column and by `channel` per output channel. */
 typedef struct { int32_t col, channel; } tw_steps;
 
@@ -129,6 +136,21 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
     }                                                                                                                        \
     TW_WHOLE_BROADCAST(kernel, params, p)
 
+/* Defines both forms of an int8 kernel: VALUE is an element of the output from the elements x of a and y of b. */
+#define TW_EACH_S8_FORM(kernel, params, VALUE)                                                                      \
+    static void kernel##_run(const params *given, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, \
+                             int8_t *to, int32_t count)                                                             \
+    {                                                                                                               \
+        const params local = *given, *const p = &local; /* stores through `to` might change *given */               \
+        for (int32_t i = 0; i < count; ++i) {                                                                       \
+            const int32_t x = *a, y = *b;                                                                           \
+            *to++ = (int8_t)(VALUE);                                                                                \
+            a += a_step;                                                                                            \
+            b += b_step;                                                                                            \
+        }                                                                                                           \
+    }                                                                                                               \
+    TW_BINARY_FORMS(kernel, params, kernel##_run)
+
 /* Defines a kernel on a whole int16 map a and a map b that computes a run of elements by run(p, a, its step, b, its step, to,
  * count); shapes: the parameters that begin with the extents. */
 #define TW_RUNS_S16_FORM(kernel, params, shapes, b_type, to_type, run)                                                \
@@ -190,8 +212,7 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
 /* Each _part form computes a range of tw_fold(out) between views. */
 
 /* int8 sum or difference with broadcasting. No scratch; out may alias an operand of the same extents. */
-void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);
-void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_add_s8, tw_add);
 
 
 /* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. No scratch; out
@@ -203,12 +224,10 @@ void tw_add_s16_mve(const tw_add *p, const void *a, const void *b, void *out);
 
 /* The square of an int8 difference with broadcasting: left_shift is 7, and b_sign does not matter. No scratch; out may
  * alias an operand of the same extents. */
-void tw_squared_difference_s8(const tw_add *p, const void *a, const void *b, void *out);
-void tw_squared_difference_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_squared_difference_s8, tw_add);
 
 /* int8 product with broadcasting. No scratch; out may alias an operand of the same extents. */
-void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
-void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_mul_s8, tw_mul);
 
 /* int16 product with broadcasting, zero points and clamps being those of int16. No scratch; out may alias an operand of its
  * extents. */
@@ -219,18 +238,15 @@ void tw_mul_s16_mve(const tw_mul *p, const void *a, const void *b, void *out);
 
 /* int8 quotient a / b with broadcasting: multiplier and shift are those of the quotient. a / 0 is the lowest or the highest output
  * by the sign of a, 0 / 0 is the output's zero point. No scratch; out may alias an operand of the same extents. */
-void tw_div_s8(const tw_mul *p, const void *a, const void *b, void *out);
-void tw_div_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_div_s8, tw_mul);
 
 /* The smaller or the larger of two int8 operands, or bools, with broadcasting. No scratch; out may alias an operand of the same
  * extents. */
-void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out);
-void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_extremum_s8, tw_extremum);
 
 /* Whether two int8 operands compare as asked, with broadcasting: 0 or 1. No scratch; out may alias an operand of the same
  * extents. */
-void tw_compare_s8(const tw_compare *p, const void *a, const void *b, void *out);
-void tw_compare_s8_part(const tw_compare *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_compare_s8, tw_compare);
 
 /* The same for int16 operands, whose zero points are 0. */
 void tw_extremum_s16(const tw_extremum *p, const void *a, const void *b, void *out);
@@ -241,8 +257,7 @@ void tw_select_v2(const tw_select *p, const void *condition, const void *a, cons
 
 /* int8 leaky relu whose slope is an operand with broadcasting. No scratch; out may alias an operand of the same
  * extents. */
-void tw_prelu_s8(const tw_prelu *p, const void *a, const void *b, void *out);
-void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_prelu_s8, tw_prelu);
 
 /* The same on int16, whose zero points are 0, with int8 slopes. */
 void tw_prelu_s16(const tw_prelu *p, const void *a, const void *b, void *out);

@@ -19,15 +19,13 @@ typedef struct {
 /* Each output may read all of the inputs. Needs no scratch. The _part form computes some rows of an output [1, rows, 1, cols]
  * between views: row i is the product of row i of a, [1, rows, 1, depth], with a matrix b that all rows share, or with row i
  * of b. */
-void tw_batch_matmul_s8(const tw_batch_matmul *p, const void *a, const void *b, void *out);
-void tw_batch_matmul_s8_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_batch_matmul_s8, tw_batch_matmul);
 
 /* Products of int16 matrices, whose zero points are 0: multiplier is Q15, shift at most 7, sums have 64 bits and are rounded once. */
 void tw_batch_matmul_s16(const tw_batch_matmul *p, const void *a, const void *b, void *out);
 
 /* The same as tw_batch_matmul_s8 with the Arm DSP extension; a_step is 1, and b_step or b_col is 1. */
-void tw_batch_matmul_s8_dsp(const tw_batch_matmul *p, const void *a, const void *b, void *out);
-void tw_batch_matmul_s8_dsp_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+TW_DECLARE_BINARY_FORMS(tw_batch_matmul_s8_dsp, tw_batch_matmul);
 
 /* The product of a row of a and a column of b. */
 static inline int32_t tw_matmul_product(const tw_batch_matmul *p, const int8_t *a, const int8_t *b)

@@ -96,28 +96,19 @@ TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view
     tw_fully_connected_end_rows(p, range, row, sums, out);
 }
 
-/* Each _part form computes a range of the output between views. Each _rows form takes a map, flattened, row by row: it adds the
- * products of a range of whole rows to sums[out.c], which row 0 sets up, and writes all outputs with the last row. */
+/* Each _rows form takes a map, flattened, row by row. */
 
 /* int8 dense layer. Needs no scratch. */
-void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);
-void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8, tw_fully_connected);
 
 /* The same with the Arm DSP extension. */
-void tw_fully_connected_s8_raw_dsp(const tw_fully_connected *p, const void *in, void *out);
-void tw_fully_connected_s8_raw_dsp_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_raw_dsp_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_raw_dsp, tw_fully_connected);
 
 /* The same with less code, and slower. */
-void tw_fully_connected_s8_compact(const tw_fully_connected *p, const void *in, void *out);
-void tw_fully_connected_s8_compact_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_compact_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_compact, tw_fully_connected);
 
 /* Dense layer of int8 rows with int4 weights. Needs no scratch. */
-void tw_fully_connected_s8_w4(const tw_fully_connected *p, const void *in, void *out);
-void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_w4_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_w4, tw_fully_connected);
 
 /* Dense layer of int16 rows with int8 weights. All zero points are 0, and no sum with its bias exceeds 32 bits. Needs no
  * scratch. */
@@ -133,8 +124,6 @@ typedef struct {
 } tw_fully_connected_offset;
 
 /* int8 dense layer whose weights have a zero point. Rescales each sum with a single rounding. Needs no scratch. */
-void tw_fully_connected_s8_offset(const tw_fully_connected_offset *p, const void *in, void *out);
-void tw_fully_connected_s8_offset_part(const tw_fully_connected_offset *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_offset_rows(const tw_fully_connected_offset *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_ROW_FORMS(tw_fully_connected_s8_offset, tw_fully_connected_offset);
 
 #endif

@@ -15,10 +15,9 @@ typedef struct {
     tw_extents before;  /* where the input begins in the output */
 } tw_concatenation;
 
-/* Copies the input in runs of in.c bytes, out.c apart in the output. The axes around these two are 1. Needs no scratch. */
-void tw_concatenation_s8(const tw_concatenation *p, const void *in, void *out);
-/* Writes the part of the input that is in the range of the output. All axes may differ from 1. */
-void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out, tw_range range);
+/* Copies the input in runs of in.c bytes, out.c apart in the output. The axes around these two are 1. Needs no scratch. The _part
+ * form writes the part of the input that is in the range of the output. All axes may differ from 1. */
+TW_DECLARE_FORMS(tw_concatenation_s8, tw_concatenation);
 
 /* A tensor in a larger one filled with a value, up to four axes. For elements of more than one byte count bytes in c: c of
  * in, out and before times the element size, and value 0. */
@@ -29,8 +28,7 @@ typedef struct {
 } tw_pad;
 
 /* Needs no scratch. */
-void tw_pad_s8(const tw_pad *p, const void *in, void *out);
-void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_pad_s8, tw_pad);
 
 /* Elements in another order: transpose, strided_slice and the like.
  * The run at in + start + i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3] becomes that at block (i, j) of the output

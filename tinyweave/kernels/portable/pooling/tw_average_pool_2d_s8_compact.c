@@ -24,4 +24,4 @@ static void over(const tw_pool *p, const tw_view *in, const tw_view *out, tw_ran
     }
 }
 
-TW_FORMS(tw_average_pool_2d_s8_compact, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out, over(p, &in, &out, range))
+TW_POOL_FORMS(tw_average_pool_2d_s8_compact, over(p, &in, &out, range))

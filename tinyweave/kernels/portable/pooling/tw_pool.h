@@ -184,28 +184,29 @@ static inline int32_t tw_pool_highest_of(const tw_pool *p, int32_t highest, int3
     return tw_clamp(highest, p->out_min, p->out_max);
 }
 
-/* Each _part form computes a range of the output between views. */
+/* Defines both forms of an int8 kernel by PART, as TW_FORMS; of a maximum in plain C; the three forms of an average in plain C. */
+#define TW_POOL_FORMS(kernel, PART) TW_FORMS(kernel, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out, PART)
+#define TW_MAX_POOL_FORMS(kernel) \
+    TW_POOL_FORMS(kernel, tw_pool_over(p, in, out, range, TW_POOL_S8, -128, tw_max, tw_pool_highest_of))
+#define TW_AVERAGE_POOL_FORMS(kernel)                                                                  \
+    TW_POOL_FORMS(kernel, tw_pool_over(p, in, out, range, TW_POOL_S8, 0, tw_plus, tw_pool_average_of)) \
+    void kernel##_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)         \
+    {                                                                                                  \
+        tw_pool_average_rows(p, in, out, range, sums);                                                 \
+    }
 
 /* int8 average over a window. Divides by the number of positions inside the map, rounded half away from zero. Needs no
- * scratch. */
-void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out);
-void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+ * scratch. The _rows form is for one window that covers the whole map. */
+TW_DECLARE_ROW_FORMS(tw_average_pool_2d_s8, tw_pool);
 
 /* The same with less code, and slower. */
-void tw_average_pool_2d_s8_compact(const tw_pool *p, const void *in, void *out);
-void tw_average_pool_2d_s8_compact_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
-
-/* Where one window covers the whole map: its average over rows as they come, from part of the map. Adds a range of whole rows
- * to sums[c], which row 0 sets up, and writes out with the last row. */
-void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums);
+TW_DECLARE_FORMS(tw_average_pool_2d_s8_compact, tw_pool);
 
 /* int8 maximum over a window. Needs no scratch. */
-void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out);
-void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_max_pool_2d_s8, tw_pool);
 
 /* The same on a Cortex-M3, with at least four channels. */
-void tw_max_pool_2d_s8_m3(const tw_pool *p, const void *in, void *out);
-void tw_max_pool_2d_s8_m3_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_max_pool_2d_s8_m3, tw_pool);
 
 /* int16 average over a window of at most 65,535 positions. Needs no scratch. */
 void tw_average_pool_2d_s16(const tw_pool *p, const void *in, void *out);

@@ -60,28 +60,15 @@ typedef struct {
     int32_t multiplier, shift;  /* of a sum less its zero points, 1 / count included; Q31, a positive shift goes left */
 } tw_mean;
 
-/* Needs no scratch. */
-void tw_mean_s8(const tw_mean *p, const void *in, void *out);
+/* In portable C, with the Arm DSP extension, and with the MVE extension. Need no scratch. A _part form computes a mean over the
+ * columns of each row, kept = {h, c, 1}, reduced = {w, 1}; a _rows form one over the rows, kept = {1, w * c, 1}, reduced =
+ * {h, 1}, or a spatial mean. */
+TW_DECLARE_ROW_FORMS(tw_mean_s8, tw_mean);
+TW_DECLARE_ROW_FORMS(tw_mean_s8_dsp, tw_mean);
+TW_DECLARE_ROW_FORMS(tw_mean_s8_mve, tw_mean);
 
 /* The mean of int16 elements, whose zero points are 0. */
 void tw_mean_s16(const tw_mean *p, const void *in, void *out);
-
-/* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output between views. */
-void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
-
-/* A mean over the rows, kept = {1, w * c, 1}, reduced = {h, 1}, or a spatial mean, whose rows come from part of the map: adds a
- * range of whole rows to sums[kept[1]], which row 0 sets up, and writes out with the last row. */
-void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
-
-/* The three forms of the int8 kernel with the Arm DSP extension. */
-void tw_mean_s8_dsp(const tw_mean *p, const void *in, void *out);
-void tw_mean_s8_dsp_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
-void tw_mean_s8_dsp_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
-
-/* The three forms of the int8 kernel with the Arm MVE extension. */
-void tw_mean_s8_mve(const tw_mean *p, const void *in, void *out);
-void tw_mean_s8_mve_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
-void tw_mean_s8_mve_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* int8 maximum or minimum over any axes, which are those of a tw_mean. */
 typedef struct {

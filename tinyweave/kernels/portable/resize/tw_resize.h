@@ -15,8 +15,7 @@ typedef struct {
 } tw_resize_nearest;
 
 /* Needs no scratch. */
-void tw_resize_nearest_neighbor_s8(const tw_resize_nearest *p, const void *in, void *out);
-void tw_resize_nearest_neighbor_s8_part(const tw_resize_nearest *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_resize_nearest_neighbor_s8, tw_resize_nearest);
 
 /* Output (y, x) lies at input row (y * scale.h + offset.h) / 1024, column (x * scale.w + offset.w) / 1024. */
 typedef struct {
@@ -26,8 +25,7 @@ typedef struct {
 } tw_resize_bilinear;
 
 /* Needs no scratch. */
-void tw_resize_bilinear_s8(const tw_resize_bilinear *p, const void *in, void *out);
-void tw_resize_bilinear_s8_part(const tw_resize_bilinear *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_resize_bilinear_s8, tw_resize_bilinear);
 
 /* The same of int16 maps. */
 void tw_resize_bilinear_s16(const tw_resize_bilinear *p, const void *in, void *out);
@@ -41,7 +39,6 @@ typedef struct {
 } tw_resize_bilinear_float;
 
 /* Elements are mixed as they were before 128 was taken from them. Needs no scratch. */
-void tw_resize_bilinear_s8_float(const tw_resize_bilinear_float *p, const void *in, void *out);
-void tw_resize_bilinear_s8_float_part(const tw_resize_bilinear_float *p, tw_view in, tw_view out, tw_range range);
+TW_DECLARE_FORMS(tw_resize_bilinear_s8_float, tw_resize_bilinear_float);
 
 #endif
