@@ -19,7 +19,7 @@ from tinyweave.api import other_engines
 from tinyweave.api.results import Reordering
 from tinyweave.exporters.tflite import PLACES, Signature, metadata_of, to_tflite
 from tinyweave.importers.tflite import from_tflite
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Op
 from tinyweave.ops import macs
 from tinyweave.simulate import compare, litert
 
@@ -36,10 +36,10 @@ TARGETS = {
 }
 
 
-def rewritten(folder: Path, file: bytes, overhead: float | None = None) -> Reordering:
+def rewritten(folder: Path, file: bytes, overhead: float | None = None, engine: str = "tflm", io: str = "model") -> Reordering:
     path = folder / "model.tflite"
     path.write_bytes(file)
-    return tw.reorder(path, engine="tflm", max_mac_overhead=overhead)
+    return tw.reorder(path, engine=engine, max_mac_overhead=overhead, io=io)
 
 
 def checked_places(file: bytes) -> int:
@@ -90,15 +90,55 @@ def test_tensors_of_random_networks_lie_apart_and_no_network_needs_more(tmp_path
 
 
 @pytest.mark.litert
+@pytest.mark.parametrize("engine", ["tflm", "litert"])
 @pytest.mark.parametrize("seed", [*range(12), 21, 23, 27, 31])
-def test_litert_computes_the_same_from_a_rewritten_file(seed: int, tmp_path: Path) -> None:
+def test_litert_computes_the_same_from_a_rewritten_file(seed: int, engine: str, tmp_path: Path) -> None:
     """The last four networks have variables."""
     graph = random_network(seed, 12) if seed % 2 else random_padded_layer(seed)
     file = to_tflite(graph)
     inputs = compare.samples(graph, 5, seed)
-    after = litert.run(rewritten(tmp_path, file, 2.0).file, inputs)
+    done = rewritten(tmp_path, file, 2.0, engine)
+    assert (PLACES in metadata_of(done.file)) == (engine == "tflm" and done.file != file)
+    after = litert.run(done.file, inputs)
     for a, b in zip(litert.run(file, inputs), after, strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+
+
+@pytest.mark.litert
+def test_conversions_are_removed_on_request(tmp_path: Path) -> None:
+    graph = padded_layer("conv_2d", KERAS)
+    x = graph.tensors["x"]
+    pixels = replace(x, name="pixels", dtype="uint8", quant=replace(x.quant, zero_point=(x.zero_point + 128,)))
+    convert = Op("convert", "quantize", ("pixels",), ("x",))
+    graph = replace(graph, tensors={"pixels": pixels, **graph.tensors}, ops=(convert, *graph.ops), inputs=("pixels",))
+    file, inputs = to_tflite(graph, signature=True), compare.samples(graph, 3, 0)
+    kept, done = (rewritten(tmp_path, file, io=io) for io in ("model", "int8"))
+    assert kept.graph.inputs == ("pixels",) and done.graph.inputs == ("x",)
+    assert kept.engine is not None and done.engine is not None and done.engine.after < kept.engine.after
+    as_int8 = [[(array.astype(np.int16) - 128).astype(np.int8) for array in arrays] for arrays in inputs]
+    for a, b in zip(litert.run(file, inputs), litert.run(done.file, as_int8), strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+
+
+@pytest.mark.litert
+def test_litert_needs_as_little_as_foreseen(tmp_path: Path) -> None:
+    """The addresses of its tensors show how many bytes LiteRT needs for activations."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    path = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+    done = rewritten(tmp_path, path.read_bytes(), 1.1, "litert")
+    assert done.engine is not None and done.engine.tiled and PLACES not in metadata_of(done.file)
+    for file, graph, foreseen in (
+        (path.read_bytes(), done.model.original, done.engine.before),
+        (done.file, done.graph, done.engine.after),
+    ):
+        reader = Interpreter(model_content=file, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+        reader.allocate_tensors()
+        names = {tensor.name for tensor in graph.tensors.values() if tensor.role == "activation"}
+        views = [reader.tensor(each["index"])() for each in reader.get_tensor_details() if each["name"] in names]
+        spans = [(view.__array_interface__["data"][0], view.nbytes) for view in views]
+        needed = max(at + count for at, count in spans) - min(at for at, _ in spans)
+        assert 0.9 * foreseen <= needed <= foreseen
 
 
 def test_kernels_are_extended_within_the_macs_that_are_allowed(tmp_path: Path) -> None:

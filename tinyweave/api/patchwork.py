@@ -1,8 +1,11 @@
 """Compute the first ops of a graph patch by patch, as ordinary ops, so that their large maps never exist as a whole.
 
-Each patch of the boundary, the last tensor of these ops, is computed from a slice of the first tensor. A convolution of a patch
-keeps its padding, SAME or VALID. SAME gives wrong values at the inner borders of a patch, which are cut off at its end. The
-slice starts where strides and the padding of SAME agree with those of the whole map.
+Each patch of the boundary, the last tensor of these ops, is computed from a slice of the first tensor, in one of two ways:
+
+- `same`: a convolution keeps its padding. SAME gives wrong values at the inner borders of a patch, which are cut off at its
+  end. The slice starts where strides and the padding of SAME agree with those of the whole map.
+- `exact`: each op computes only the rows and columns that the patch needs, with the padding VALID, or SAME if this pads the
+  same sides. Otherwise a pad op comes first.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ import numpy as np
 
 from ..ir import Graph, Op, Tensor, rebuild
 from ..ops import spec_of
+from ..ops.layout import paddings
 from ..ops.spec import Family
-from ..ops.window import output_size, same_padding
+from ..ops.window import Size, output_size, same_padding
 
+MODES = ("same", "exact")
 MOST_EXTRA = 32  # rows or columns that a slice may be longer than the receptive field
-WINDOWED: tuple[Family, ...] = ("convolution", "pool")
+WINDOWED: tuple[Family, ...] = ("convolution", "pool", "pad")  # a pad op has windows of one element
 ALONG: tuple[Family, ...] = ("unary", "binary")
 
 
@@ -54,7 +59,7 @@ def regions(graph: Graph, most_ops: int) -> Iterator[PatchedOps]:
         made.append(op.outputs[0])
         later = graph.ops[start + len(ops) :]
         read = {name for each in later for name in each.inputs} | {*graph.outputs}
-        if len(ops) > 1 and read.intersection((source, *made)) == {op.outputs[0]}:
+        if len(ops) > 1 and spec_of(op).family != "pad" and read.intersection((source, *made)) == {op.outputs[0]}:
             yield PatchedOps(source, op.outputs[0], tuple(ops))
 
 
@@ -67,6 +72,9 @@ def _is_patched(graph: Graph, op: Op, known: set[str]) -> bool:
     """Return whether a patch of the op's output can be computed from patches of its inputs, all of which are in `known`."""
     if spec_of(op).family not in (*WINDOWED, *ALONG) or not _is_map(graph, op.inputs[0]) or not _is_map(graph, op.outputs[0]):
         return False
+    if spec_of(op).family == "pad":
+        added = paddings(graph, op)
+        return op.kind == "pad" and added[0] == added[3] == (0, 0) and graph.input(op).quant == graph.output(op).quant
     operands = [tensor for tensor in graph.inputs_of(op) if tensor is not None]
     maps = [tensor for tensor in operands if tensor.data is None]
     others = [tensor for tensor in operands if tensor.data is not None and not _is_windowed(op)]
@@ -78,11 +86,31 @@ def _is_windowed(op: Op) -> bool:
     return spec_of(op).family in WINDOWED
 
 
+def _reads(graph: Graph, op: Op, axis: int, begin: int, end: int) -> tuple[int, int]:
+    """Return the input positions that output positions [begin, end) depend on; padding is outside of the map."""
+    if not _is_windowed(op):
+        return begin, end
+    kernel, stride, dilation = _window(graph, op, axis)
+    low = begin * stride - _before(graph, op, axis)
+    return low, low + (end - 1 - begin) * stride + (kernel - 1) * dilation + 1
+
+
+def _before(graph: Graph, op: Op, axis: int) -> int:
+    return (op.attrs["padding"] if "padding" in op.attrs else paddings(graph, op)[1:])[axis][0]
+
+
+def _window(graph: Graph, op: Op, axis: int) -> tuple[int, int, int]:
+    if spec_of(op).family == "pad":
+        return 1, 1, 1
+    kernel = op.attrs["kernel"] if "kernel" in op.attrs else graph.input(op, 1).shape[1:3]
+    return kernel[axis], op.attrs["stride"][axis], op.attrs.get("dilation", (1, 1))[axis]
+
+
 def _through(graph: Graph, op: Op, axis: int, patch: Extent) -> Extent | None:
     """Return the patch of the op's output from that of its input; None if the windows of both do not begin alike."""
     full, out = graph.input(op).shape[1 + axis], graph.output(op).shape[1 + axis]
     kernel, stride, dilation = _window(graph, op, axis)
-    pad = op.attrs["padding"][axis][0]
+    pad = _before(graph, op, axis)
     padding = same_padding(patch.size, kernel, stride, dilation) if any(map(any, op.attrs["padding"])) else (0, 0)
     first, phase = divmod(patch.first - padding[0] + pad, stride)
     size, span = output_size(patch.size, kernel, stride, dilation, padding), (kernel - 1) * dilation + 1
@@ -91,11 +119,6 @@ def _through(graph: Graph, op: Op, axis: int, patch: Extent) -> Extent | None:
     begin = 0 if patch.first == patch.begin == 0 else -(-(patch.begin + pad) // stride)
     end = out if patch.first + patch.size == patch.end == full else (patch.end - span + pad) // stride + 1
     return Extent(first, size, max(begin, first, 0), min(end, first + size, out))
-
-
-def _window(graph: Graph, op: Op, axis: int) -> tuple[int, int, int]:
-    kernel = op.attrs["kernel"] if "kernel" in op.attrs else graph.input(op, 1).shape[1:3]
-    return kernel[axis], op.attrs["stride"][axis], op.attrs.get("dilation", (1, 1))[axis]
 
 
 def _extents(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -> dict[str, Extent] | None:
@@ -111,24 +134,20 @@ def _extents(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) 
     return found
 
 
-def _needed(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -> tuple[int, int]:
-    """Return the source positions that positions [begin, end) of the region's output depend on."""
+def _needed(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -> dict[str, Extent]:
+    """Return the extent of each tensor that positions [begin, end) of the region's output depend on."""
     needs = {region.out: (begin, end)}
     for op in reversed(region.ops):
-        low, high = needs[op.outputs[0]]
-        if _is_windowed(op):
-            kernel, stride, dilation = _window(graph, op, axis)
-            pad = op.attrs["padding"][axis][0]
-            span = (high - 1) * stride - pad + (kernel - 1) * dilation + 1
-            low, high = max(low * stride - pad, 0), min(span, graph.input(op).shape[1 + axis])
+        low, high = _reads(graph, op, axis, *needs[op.outputs[0]])
+        low, high = max(low, 0), min(high, graph.input(op).shape[1 + axis])
         for name in op.inputs:
             if name is not None and graph.tensors[name].data is None:
                 known = needs.get(name, (low, high))
                 needs[name] = min(known[0], low), max(known[1], high)
-    return needs[region.source]
+    return {name: Extent(low, high - low, low, high) for name, (low, high) in needs.items()}
 
 
-def _patches(graph: Graph, region: PatchedOps, axis: int, count: int) -> list[dict[str, Extent]] | None:
+def _patches(graph: Graph, region: PatchedOps, axis: int, count: int, mode: str) -> list[dict[str, Extent]] | None:
     """Return the extents of each of `count` patches along an axis, with the shortest slices; None if there are none."""
     full, out = (graph.tensors[name].shape[1 + axis] for name in (region.source, region.out))
     found = list[dict[str, Extent]]()
@@ -136,28 +155,42 @@ def _patches(graph: Graph, region: PatchedOps, axis: int, count: int) -> list[di
         return None
     for number in range(count):
         begin, end = out * number // count, out * (number + 1) // count
-        low, high = _needed(graph, region, axis, begin, end)
-        starts, ends = range(low, max(low - MOST_EXTRA, 0) - 1, -1), range(high, min(high + MOST_EXTRA, full) + 1)
-        for start, stop in sorted(product(starts, ends), key=lambda span: span[1] - span[0]):
-            extents = _extents(graph, region, axis, start, stop)
-            if extents is not None and extents[region.out].begin <= begin and extents[region.out].end >= end:
-                found.append(extents | {"": Extent(begin, end - begin, begin, end)})
-                break
-        else:
+        needed = _needed(graph, region, axis, begin, end)
+        extents = _around(graph, region, axis, needed, full) if mode == "same" else needed
+        if extents is None or any(each.size < 1 for each in extents.values()):
             return None
+        found.append(extents | {"": Extent(begin, end - begin, begin, end)})
     return found
 
 
-def patched(graph: Graph, region: PatchedOps, grid: tuple[int, int]) -> Graph | None:
-    """Return the graph with a region computed in a grid of patches, one after the other; None if this is not possible."""
-    rows, columns = (_patches(graph, region, axis, grid[axis]) for axis in (0, 1))
+def _around(graph: Graph, region: PatchedOps, axis: int, needed: dict[str, Extent], full: int) -> dict[str, Extent] | None:
+    """Return the extents of the shortest slice from which a patch is right if convolutions keep their padding."""
+    if any(spec_of(op).family == "pad" for op in region.ops):
+        return None
+    (low, _, _, high), (begin, _, _, end) = needed[region.source], needed[region.out]
+    starts, ends = range(low, max(low - MOST_EXTRA, 0) - 1, -1), range(high, min(high + MOST_EXTRA, full) + 1)
+    for start, stop in sorted(product(starts, ends), key=lambda span: span[1] - span[0]):
+        extents = _extents(graph, region, axis, start, stop)
+        if extents is not None and extents[region.out].begin <= begin and extents[region.out].end >= end:
+            return extents
+    return None
+
+
+def patched(graph: Graph, region: PatchedOps, grid: tuple[int, int], mode: str = "same") -> Graph | None:
+    """Return the graph with a region computed in a grid of patches, one after the other; None if this is not possible.
+
+    `mode` is one of MODES, as the head of this module says.
+    """
+    rows, columns = (_patches(graph, region, axis, grid[axis], mode) for axis in (0, 1))
     if rows is None or columns is None:
         return None
     tensors, ops, strips, out = dict(graph.tensors), list[Op](), list[str](), graph.tensors[region.out]
     for row in rows:
         pieces = list[str]()
         for column in columns:
-            ops += _patch(graph, tensors, region, (row, column), f".{len(strips)}_{len(pieces)}")
+            patch = _Patch(graph, tensors, ops, (row, column), f".{len(strips)}_{len(pieces)}", {})
+            if not _add_ops(patch, region):
+                return None
             pieces.append(ops[-1].outputs[0])
         strips.append(_join(out, tensors, ops, pieces, 2))
     _join(out, tensors, ops, strips, 1)
@@ -182,51 +215,91 @@ def _join(out: Tensor, tensors: dict[str, Tensor], ops: list[Op], pieces: Sequen
     return name
 
 
-def _patch(
-    graph: Graph,
-    tensors: dict[str, Tensor],
-    region: PatchedOps,
-    extents: tuple[dict[str, Extent], dict[str, Extent]],
-    suffix: str,
-) -> list[Op]:
-    """Return the ops of one patch, and add their tensors; `extents` are those along rows and columns."""
+class _Patch(NamedTuple):
+    """A patch whose ops are appended to `ops`: its extents along rows and columns, and the names of its tensors."""
 
-    def sized(name: str) -> tuple[int, int]:
-        return extents[0][name].size, extents[1][name].size
+    graph: Graph
+    tensors: dict[str, Tensor]
+    ops: list[Op]
+    extents: tuple[dict[str, Extent], dict[str, Extent]]
+    suffix: str
+    names: dict[str, str]
 
-    def add(name: str, origin: str, size: tuple[int, int]) -> None:
-        shape = (1, *size, graph.tensors[origin].shape[3])
-        tensors[name] = replace(graph.tensors[origin], name=name, shape=shape)
+    def spans(self, name: str) -> list[Size]:
+        """Return the first and the end position of a tensor of the region along rows and columns."""
+        return [(each[name].first, each[name].first + each[name].size) for each in self.extents]
 
-    def cut(name: str, origin: str, starts: tuple[int, int], size: tuple[int, int]) -> None:
-        """Append a slice of the tensor `name`, which holds a patch of `origin`, and let it stand for `origin`."""
-        names[origin] = f"{origin}{suffix}.cut"
-        add(names[origin], origin, size)
-        numbers = [integers(tensors, (0, *starts, 0)), integers(tensors, tensors[names[origin]].shape)]
-        ops.append(Op(f"slice.{names[origin]}", "slice", (name, *numbers), (names[origin],)))
+    def made(self, op: Op, origin: str, spans: Sequence[Size]) -> str:
+        """Append an op, and the tensor that it computes, which holds spans of `origin`; return the tensor's name."""
+        (top, bottom), (left, right) = spans
+        whole = self.graph.tensors[origin]
+        self.tensors[op.outputs[0]] = replace(whole, name=op.outputs[0], shape=(1, bottom - top, right - left, whole.shape[3]))
+        self.ops.append(op)
+        return op.outputs[0]
 
-    names, ops = {region.source: region.source}, list[Op]()
-    if sized(region.source) != graph.tensors[region.source].shape[1:3]:
-        starts = extents[0][region.source].first, extents[1][region.source].first
-        cut(region.source, region.source, starts, sized(region.source))
+    def part(self, origin: str, spans: Sequence[Size]) -> str:
+        """Return the tensor that holds spans of `origin`: a slice, if the patch has more."""
+        return self.cut(self.names[origin], origin, self.spans(origin), spans)
+
+    def cut(self, name: str, origin: str, held: Sequence[Size], spans: Sequence[Size]) -> str:
+        """Return the tensor with spans of `origin`, of which the tensor `name` holds the spans `held`."""
+        if spans == held:
+            return name
+        new, starts = f"{origin}{self.suffix}.cut{len(self.ops)}", [a[0] - b[0] for a, b in zip(spans, held, strict=True)]
+        shape = (1, *(end - begin for begin, end in spans), self.graph.tensors[origin].shape[3])
+        numbers = [integers(self.tensors, each) for each in ((0, *starts, 0), shape)]
+        return self.made(Op(f"slice.{new}", "slice", (name, *numbers), (new,)), origin, spans)
+
+
+def _add_ops(patch: _Patch, region: PatchedOps) -> bool:
+    """Append the ops of a patch; return False if no ordinary op computes one of them."""
+    source = region.source
+    whole = [(0, size) for size in patch.graph.tensors[source].shape[1:3]]
+    patch.names[source] = patch.cut(source, source, whole, patch.spans(source))
     for op in region.ops:
-        attrs, out = dict(op.attrs), op.outputs[0]
-        if _is_windowed(op) and any(map(any, attrs["padding"])):
-            size = sized(str(op.inputs[0]))
-            attrs["padding"] = tuple(same_padding(size[axis], *_window(graph, op, axis)) for axis in (0, 1))
-        names[out] = f"{out}{suffix}"
-        add(names[out], out, sized(out))
-        inputs = tuple(names.get(name, name) if name else name for name in op.inputs)
-        ops.append(Op(f"{op.name}{suffix}", op.kind, inputs, (names[out],), attrs))
-    size = extents[0][""].size, extents[1][""].size
-    if sized(region.out) != size:
-        rows, columns = (each[""].first - each[region.out].first for each in extents)
-        cut(names[region.out], region.out, (rows, columns), size)
-    return ops
+        name, attrs = op.outputs[0], dict(op.attrs)
+        spans = patch.spans(name)
+        if _is_windowed(op):
+            data = _windowed_operand(patch, op)
+            if data is None:
+                return False
+            first, attrs["padding"] = data
+            inputs: tuple[str | None, ...] = (first, *op.inputs[1:])
+        else:
+            inputs = tuple(patch.part(x, spans) if x in patch.names else x for x in op.inputs)
+        if spec_of(op).family == "pad":
+            patch.names[name] = str(inputs[0])
+        else:
+            new = Op(f"{op.name}{patch.suffix}", op.kind, inputs, (f"{name}{patch.suffix}",), attrs)
+            patch.names[name] = patch.made(new, name, spans)
+    patch.part(region.out, patch.spans(""))
+    return True
 
 
-def integers(tensors: dict[str, Tensor], values: Sequence[int]) -> str:
+def _windowed_operand(patch: _Patch, op: Op) -> tuple[str, tuple[Size, ...]] | None:
+    """Return the tensor that a convolution, pool or pad op of a patch reads, and the op's padding; None for such a pool."""
+    graph, origin, out = patch.graph, str(op.inputs[0]), op.outputs[0]
+    spans, padding, same = list[Size](), list[Size](), list[Size]()
+    for axis, ((begin, end), made) in enumerate(zip(patch.spans(origin), patch.spans(out), strict=True)):
+        low, high = _reads(graph, op, axis, *made)
+        window, pad, first = _window(graph, op, axis), (max(begin - low, 0), max(high - end, 0)), max(low, begin)
+        ends_alike = output_size(end - first, *window, pad) == made[1] - made[0]  # the op does not read the last positions
+        spans.append((first, end if ends_alike else min(high, end)))
+        padding.append(pad)
+        same.append(same_padding(spans[-1][1] - first, *window))
+    name = patch.part(origin, spans)
+    if padding == same or not any(map(any, padding)):
+        return name, tuple(padding)
+    if spec_of(op).family == "pool":
+        return None
+    padded = [(begin - pad[0], end + pad[1]) for (begin, end), pad in zip(spans, padding, strict=True)]
+    new, amounts = f"{out}{patch.suffix}.padded", integers(patch.tensors, ((0, 0), *padding, (0, 0)))
+    return patch.made(Op(f"pad.{new}", "pad", (name, amounts), (new,)), origin, padded), ((0, 0), (0, 0))
+
+
+def integers(tensors: dict[str, Tensor], values: Sequence[int] | Sequence[Size]) -> str:
     """Add a constant with these values, unless there is one, and return its name; each constant costs RAM in TFLite Micro."""
-    name = f"patch.{'_'.join(map(str, values))}"
-    tensors[name] = Tensor(name, (len(values),), "int32", None, np.array(values, np.int32), "constant")
+    data = np.array(values, np.int32)
+    name = f"patch.{'_'.join(map(str, data.ravel()))}"
+    tensors[name] = Tensor(name, data.shape, "int32", None, data, "constant")
     return name

@@ -420,7 +420,13 @@ def compare(
 
 
 def reorder(
-    model: AnyModel, *, engine: str | None = None, max_mac_overhead: float | None = None, shapes: Shapes | None = None
+    model: AnyModel,
+    *,
+    engine: str | None = None,
+    max_mac_overhead: float | None = None,
+    io: str = "model",
+    shapes: Shapes | None = None,
+    progress: Progress = silent,
 ) -> Reordering:
     """Find the op order of a .tflite, .onnx or .pt2 model with the least peak memory; rewrite it for another engine.
 
@@ -428,21 +434,24 @@ def reorder(
 
     Args:
         model: a model, or the path of its file.
-        engine: `tflm` to fold pad ops into convolutions, and to write where each tensor lies in TFLite Micro's arena. The file
-            stays as it is if TFLite Micro would need no less RAM. None to change only the order of the ops.
-        max_mac_overhead: upper bound on the MACs for `engine`, as a multiple of the model's; 1 if None. Above 1 kernels may
-            get zeros, and the first layers may run patch by patch.
+        engine: `tflm` (TFLite Micro), `litert`, or `vela`, also `vela:ethos-u55-128`, to rewrite the model for less RAM there.
+            The file stays as it is if this engine would need no less. None to change only the order of the ops.
+        max_mac_overhead: upper bound on the MACs for `engine`, as a multiple of the model's, and on Vela's cycles; 1 if None.
+            Above 1 kernels may get zeros, and the first layers may run patch by patch.
+        io: `int8` to remove conversions at inputs and outputs for `engine`; `model` to keep them.
         shapes: as for `load`, if `model` is a path.
 
     Returns:
         The order, its peak in bytes (`.best.peak`), and the model as a .tflite file with its ops in this order (`.file`).
     """
-    if engine is None and max_mac_overhead is not None:
-        raise CompileError("--max-mac-overhead has no effect without --engine", "give an engine, such as tflm")
+    alone = "--max-mac-overhead" if max_mac_overhead is not None else f"--io {io}" if io != "model" else ""
+    if engine is None and alone:
+        raise CompileError(f"{alone} has no effect without --engine", "give an engine, such as tflm")
     read = _read(model, shapes)
     if engine is None:
         return api.reorder_model(read)
-    return api.rewrite_for(read, engine, 1.0 if max_mac_overhead is None else max_mac_overhead)
+    most_macs = 1.0 if max_mac_overhead is None else max_mac_overhead
+    return api.rewrite_for(read, engine, most_macs, io=io, progress=progress)
 
 
 def quantize(

@@ -372,7 +372,8 @@ def reorder(
     *,
     shape: Shape = None,
     engine: Annotated[
-        str | None, option("--engine NAME", "Also rewrite the model so that this engine needs less RAM: tflm (TFLite Micro).")
+        str | None,
+        option("--engine tflm|litert|vela[:CORE]", "Rewrite the model for less RAM in this engine, as vela:ethos-u55-128."),
     ] = None,
     max_mac_overhead: Annotated[
         float | None,
@@ -381,21 +382,24 @@ def reorder(
             "Let --engine run the first layers patch by patch, up to F times the network's MACs. Default: 1.0.",
         ),
     ] = None,
+    io: Annotated[str, option("--io model|int8", "Keep inputs and outputs, or make them int8 for --engine.")] = "model",
     out: Annotated[Path | None, option("-o --out FILE", "Write the model as .tflite.")] = None,
     as_json: Json = False,
 ) -> int:
     """Order a model's ops for the least peak memory.
 
     Writes a .tflite file that computes the same results. Only the order of its ops changes, which saves memory in every runtime
-    that frees a tensor after its last use. With --engine pad ops are folded into convolutions, and the file says where each
-    tensor lies; it stays as it is if the engine would need no less RAM.
+    that frees a tensor after its last use. With --engine pad ops are folded into convolutions, and first layers run patch by
+    patch. Vela, which must be installed, compiles each file that is tried. The file stays as it is if the engine would need no
+    less RAM.
 
     Example: tinyweave reorder kws.tflite --engine tflm -o kws_tflm.tflite
     """
     if out is not None and out.suffix != ".tflite":
         raise ir.CompileError(f"the name '{out.name}' does not end in .tflite", "give another name")
-    with steps.errors_name(model):
-        done = api.reorder(model, engine=engine, max_mac_overhead=max_mac_overhead, shapes=shapes_of(shape))
+    with steps.errors_name(model), steps.progress_bar() as report:
+        how: dict[str, Any] = {"engine": engine, "max_mac_overhead": max_mac_overhead, "io": io, "shapes": shapes_of(shape)}
+        done = api.reorder(model, **how, progress=report)
     record = records.reorder_record(done, out)
     if out is not None:
         files.write_file(out, done.file)

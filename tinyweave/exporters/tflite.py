@@ -368,7 +368,7 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
     return file[:vector] + struct.pack(f"<{count}I", *references) + file[vector + 4 * count :]
 
 
-def rewritten(file: bytes, graph: Graph, places: Mapping[str, int]) -> bytes:
+def rewritten(file: bytes, graph: Graph, places: Mapping[str, int] | None) -> bytes:
     """Return a graph with the inputs and outputs of a .tflite file as a file with its metadata, signatures and appended files.
 
     `places` are as for `to_tflite`.

@@ -401,7 +401,8 @@ def _engine_lines(engine: Record | None) -> list[str]:
         done.append(f"the first {counted(engine['tiled'], 'op')} in {engine['grid'][0]} x {engine['grid'][1]} patches")
     done += [f"{engine['macs']:.3f} times the MACs"] if done else []
     saved = f"activations need {size(engine['after'])} instead of {size(engine['before'])}"
-    return [f"{engine['engine']}: {saved}, beside scratch of kernels{'; ' if done else ''}{', '.join(done)}"]
+    beside = "as Vela estimates" if engine["engine"].startswith("vela") else "beside scratch of kernels"
+    return ["; ".join(filter(None, (f"{engine['engine']}: {saved}, {beside}", ", ".join(done))))]
 
 
 def show_outputs(out: Console, record: Record) -> None:
