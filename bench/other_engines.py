@@ -1,9 +1,14 @@
-"""Compare TFLite Micro's RAM and outputs for a model and for the file that `reorder --engine tflm` makes of the model.
+"""Compare an engine's RAM and outputs for a model and for the file that `reorder --engine ENGINE` makes of the model.
 
-In: .tflite files, and a Python that has PyPI's `tflite-micro` (--tflite-micro). Out: a row per model: bytes of TFLite Micro's
-arena before and after, in total, for activations (head) and for structures (tail, with pointers of 64 bits), and the MACs of
-the new file as a multiple. Each file is also run on two random inputs. Exit code 1: outputs differ, a file needs more than
-before, or the activations are other than foreseen.
+In: .tflite files, an engine, and for TFLite Micro a Python that has PyPI's `tflite-micro` (--tflite-micro). Out: a row per
+model: what the engine needs before and after, and the MACs of the new file as a multiple.
+
+- tflm: bytes of its arena, in total, for activations (head) and for structures (tail, with pointers of 64 bits).
+- litert: bytes between the lowest and the highest address of its activations; blocks far apart count one by one.
+- vela: bytes of SRAM, and cycles, as Vela says.
+
+TFLite Micro and LiteRT run each file on two random inputs, for Vela LiteRT does, unless --io int8 changes the inputs. Exit
+code 1: outputs differ, a file needs more than before, or the activations are other than foreseen (LiteRT: by more than 6 %).
 """
 
 from __future__ import annotations
@@ -16,8 +21,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
 from tinyweave import api
-from tinyweave.ir import CompileError
+from tinyweave.ir import CompileError, Graph
+from tinyweave.support import vela
+
+APART = 1 << 16  # bytes between blocks of LiteRT's memory
 
 RUNS = """
 import json, sys
@@ -56,35 +67,84 @@ def tflite_micro_arena(path: Path, python: str) -> int:
     return arena[0] if arena else sys.exit(f"{python}: TFLite Micro says of {path.name}: {said}")
 
 
-def row(path: Path, most_macs: float, python: str, new: Path) -> tuple[list[str], bool]:
+def in_litert(path: Path, edges: tuple[int, int], graph: Graph) -> tuple[list[int], Any]:
+    """Return the bytes that LiteRT's activations span ([] if LiteRT cannot run the file), and the outputs."""
+    try:
+        engine = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+        engine.allocate_tensors()
+    except (RuntimeError, ValueError) as error:
+        return [], error
+    names, ends = {each.name for each in graph.tensors.values() if each.role == "activation"}, list[tuple[int, int]]()
+    for said in engine.get_tensor_details():
+        if said["name"] in names:
+            held = engine.tensor(said["index"])()  # LiteRT refuses to run while it is referred to
+            ends.append((held.ctypes.data, held.ctypes.data + held.nbytes))
+            del held
+    total, highest = 0, 0
+    for low, high in sorted(ends):
+        total += high - low if low > highest + APART else max(0, high - highest)
+        highest = max(highest, high)
+    random, outputs = np.random.default_rng(0), list[Any]()
+    for _ in range(2):
+        for said in engine.get_input_details():
+            shape, dtype = said["shape"], np.dtype(said["dtype"])
+            values = random.normal(size=shape) if dtype.kind == "f" else random.integers(0, 128, shape)
+            engine.set_tensor(said["index"], values.astype(dtype))
+        engine.invoke()
+        outputs += [engine.get_tensor(said["index"]).tolist() for said in engine.get_output_details()]
+    return [total], outputs
+
+
+def measured(path: Path, edges: tuple[int, int], graph: Graph, options: argparse.Namespace) -> tuple[list[int], Any]:
+    """Return what the engine needs for a file ([] if it cannot run it), and the outputs; `graph` is that of the file."""
+    if options.engine == "tflm":
+        return in_tflite_micro(path, edges, options.tflite_micro)
+    needed, outputs = in_litert(path, edges, graph)
+    if options.engine == "litert":
+        return needed, outputs
+    said = vela.estimate(path.read_bytes(), options.engine.partition(":")[2])
+    return [said.sram, round(said.cycles)], outputs
+
+
+def row(path: Path, options: argparse.Namespace, new: Path) -> tuple[list[str], bool]:
     """Return the cells of a model, and whether all is right."""
     try:
-        done = api.reorder(path, engine="tflm", max_mac_overhead=most_macs)
+        done = api.reorder(path, engine=options.engine, max_mac_overhead=options.max_mac_overhead, io=options.io)
     except CompileError as error:
         return [path.stem, f"refused: {error}"], True
     new.write_bytes(done.file)
     edges = len(done.model.original.inputs), len(done.model.original.outputs)
-    (before, outputs), (after, others) = (in_tflite_micro(each, edges, python) for each in (path, new))
+    before, outputs = measured(path, edges, done.model.original, options)
+    after, others = measured(new, edges, done.graph, options)
     assert done.engine is not None
     if not before:
-        return [path.stem, f"TFLite Micro cannot run it: {outputs}"], not after
+        return [path.stem, f"the engine cannot run it: {outputs}"], not after
     if done.engine.unchanged:
         return [path.stem, *map(str, before), f"unchanged: {done.engine.unchanged}"], before == after
-    right = outputs == others and after[0] < before[0] and after[1] == done.engine.after
-    return [path.stem, *map(str, (*before, *after)), f"{done.engine.macs:.3f}", "equal" if right else "WRONG"], right
+    foreseen = after[1 if options.engine == "tflm" else 0]
+    most = 1.06 * done.engine.after if options.engine == "litert" else done.engine.after
+    equal = outputs == others or options.io == "int8"
+    right = equal and after[0] < before[0] and done.engine.after <= foreseen <= most
+    said = ("equal" if options.io == "model" else "other inputs") if right else "WRONG"
+    return [path.stem, *map(str, (*before, *after)), f"{done.engine.macs:.3f}", said], right
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=Path)
-    parser.add_argument("--tflite-micro", metavar="PYTHON", required=True, help="a Python that has PyPI's tflite-micro")
+    parser.add_argument("--engine", default="tflm", help="as for reorder")
+    parser.add_argument("--tflite-micro", metavar="PYTHON", help="a Python that has PyPI's tflite-micro")
     parser.add_argument("--max-mac-overhead", type=float, default=1.0)
+    parser.add_argument("--io", choices=["model", "int8"], default="model")
     options = parser.parse_args()
-    print("| model | total | head | tail | new total | head | tail | MACs | outputs |")
+    if options.engine == "tflm" and not options.tflite_micro:
+        parser.error("the engine tflm needs --tflite-micro")
+    needs = {"tflm": ("total", "head", "tail"), "litert": ("activations",)}.get(options.engine, ("SRAM", "cycles"))
+    print(f"| model | {' | '.join((*needs, *(f'new {each}' for each in needs)))} | MACs | outputs |")
     all_right = True
     with tempfile.TemporaryDirectory() as folder:
         for path in options.models:
-            cells, right = row(path, options.max_mac_overhead, options.tflite_micro, Path(folder) / "new.tflite")
+            cells, right = row(path, options, Path(folder) / "new.tflite")
             all_right &= right
             print(f"| {' | '.join(cells)} |", flush=True)
     return 0 if all_right else 1
