@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+import one_line  # noqa: F401
 
 from tinyweave import api
 from tinyweave.ir import CompileError, Graph
@@ -69,6 +69,8 @@ def tflite_micro_arena(path: Path, python: str) -> int:
 
 def in_litert(path: Path, edges: tuple[int, int], graph: Graph) -> tuple[list[int], Any]:
     """Return the bytes that LiteRT's activations span ([] if LiteRT cannot run the file), and the outputs."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # scripts that import this one do without
+
     try:
         engine = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
         engine.allocate_tensors()

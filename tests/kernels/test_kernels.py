@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.declarations import declarations
 from cases.strict import CPP, INCLUDE, WARNINGS, c99
 from kernels import on_core, ring_calls, ring_views, variant_pairs
 
@@ -44,22 +45,11 @@ COMPILERS = {
 READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns while parsing, gcc also while optimising
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
 FOR_ALL = ("gcc", "clang", "zig", "arm m4")  # compilers that read all files; others read files that depend on the core
-MACROS = re.findall(r"^#define (TW_DECLARE_\w+)\(kernel, params\)((?:.*\\\n)+.*)", FILES["tw.h"].read_text(), re.MULTILINE)
 UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers find as much, and unrolled loops build ten times as fast
 TWINS, TWINS_OF_M7 = 80, 20  # trials of each fast kernel
 ON_CORE = 60  # trials of each kernel on its core
 IN_SWEEPS = 220, 140  # trials in sweeps of each fast kernel, and of each on its core, with another seed
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
-
-
-def declarations(header: str) -> str:
-    """Return the text of a header with each TW_DECLARE macro replaced by the functions that it declares."""
-    text = FILES[header].read_text()
-    for name, body in reversed(MACROS):  # a later macro may use an earlier one
-        lines = "\n".join(line.strip(" \\") for line in body.splitlines()[1:])
-        lines = lines.replace("kernel##", r"\1").replace("kernel", r"\1").replace("params", r"\2")
-        text = re.sub(rf"^{name}\((\w+), (\w+)\)", lines, text, flags=re.MULTILINE)
-    return text
 
 
 HEADERS = "".join(declarations(name) for name in FILES if name.endswith(".h"))

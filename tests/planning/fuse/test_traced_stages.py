@@ -14,6 +14,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from cases.declarations import declarations
 from cases.maps import heads, segmentation
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
@@ -70,9 +71,7 @@ int record(const char *path, int (*invoke)(const void *, const void *), void *me
 def recorder(model: str) -> str:
     """Return a header for the C of a model that replaces each kernel by a macro."""
     headers = [path for path in FILES.values() if path.suffix == ".h"]
-    names = sorted(
-        {line.split("(")[0].split()[-1].lstrip("*") for path in headers if path.name != "tw.h" for line in declared(path)}
-    )
+    names = sorted({line.split("(")[0].split()[-1] for path in headers if path.name != "tw.h" for line in declared(path.name)})
     lines = [
         "#ifndef RECORDER_H",
         "#define RECORDER_H",
@@ -105,9 +104,9 @@ void put_pointer(const void *p);
 """
 
 
-def declared(header: Path) -> Iterator[str]:
+def declared(header: str) -> Iterator[str]:
     """Return the first lines of the declarations of kernels."""
-    yield from (line for line in header.read_text().split("\n") if line.startswith("void tw_"))
+    yield from (line for line in declarations(header).split("\n") if line.startswith("void tw_"))
 
 
 @dataclass
