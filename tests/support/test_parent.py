@@ -11,9 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import qemu_firmware as firmware
 from simulate import tiny_c
 
-from tinyweave.simulate import emulated, firmware
+from tinyweave.simulate import emulated
 from tinyweave.support.toolchain import which
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc, to find the children of a process")
@@ -77,7 +78,7 @@ ready()
 emulated.invoke(program, ARENA, INPUTS, [32], limit_instructions=10**18)
 """
 FIRMWARE = """
-from tinyweave.simulate import firmware
+import qemu_firmware as firmware
 program, _ = firmware.build({"main.c": MAIN, "main.ld": SCRIPT}, pathlib.Path("model").resolve(), "cortex-m4", plain=False)
 ready()
 firmware.run(program, "mps2-an386", 600)
@@ -98,7 +99,7 @@ SECTIONS
 """
 BEGIN = """
 import pathlib, sys, time
-sys.path.insert(0, TESTS)
+sys.path[:0] = FOLDERS
 MAIN, SCRIPT = PROGRAM
 def ready():
     print("ready", flush=True)
@@ -145,7 +146,8 @@ def test_processes_end_when_their_parent_is_killed(kind: str, tmp_path: Path) ->
         pytest.skip(f"needs {needed}")
     (tmp_path / "model").mkdir()
     tiny_c.write(tmp_path / "model", ENDLESS, tiny_c.REST)
-    begin = BEGIN.replace("TESTS", repr(str(Path(__file__).parents[1]))).replace("PROGRAM", repr((MAIN, SCRIPT)))
+    folders = [str(Path(__file__).parents[1]), str(Path(firmware.__file__).parent)]
+    begin = BEGIN.replace("FOLDERS", repr(folders)).replace("PROGRAM", repr((MAIN, SCRIPT)))
     command = [sys.executable, "-c", begin + script]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
         try:
