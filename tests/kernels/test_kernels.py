@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.declarations import declarations
 from cases.strict import CPP, INCLUDE, WARNINGS, c99
+from codegen.declarations import declarations
 from kernels import on_core, ring_calls, ring_views, variant_pairs
 
 from tinyweave.ir import Graph, Op, Tensor, itemsize

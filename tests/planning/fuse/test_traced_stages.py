@@ -14,10 +14,10 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from cases.declarations import declarations
 from cases.maps import heads, segmentation
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
+from codegen.declarations import declarations
 from codegen.emitted import emitted
 from fuzz.faster_kernels import with_kernels_of
 from fuzz.generate import BY_SOME_ROWS, HEADED, random_network, random_stages
