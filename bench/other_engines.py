@@ -67,7 +67,7 @@ def tflite_micro_arena(path: Path, python: str) -> int:
     return arena[0] if arena else sys.exit(f"{python}: TFLite Micro says of {path.name}: {said}")
 
 
-def in_litert(path: Path, edges: tuple[int, int], graph: Graph) -> tuple[list[int], Any]:
+def in_litert(path: Path, graph: Graph) -> tuple[list[int], Any]:
     """Return the bytes that LiteRT's activations span ([] if LiteRT cannot run the file), and the outputs."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType  # scripts that import this one do without
 
@@ -98,10 +98,10 @@ def in_litert(path: Path, edges: tuple[int, int], graph: Graph) -> tuple[list[in
 
 
 def measured(path: Path, edges: tuple[int, int], graph: Graph, options: argparse.Namespace) -> tuple[list[int], Any]:
-    """Return what the engine needs for a file ([] if it cannot run it), and the outputs; `graph` is that of the file."""
+    """Return the RAM (for Vela also the cycles) of a file in the engine, [] if the engine refuses it, and the outputs."""
     if options.engine == "tflm":
         return in_tflite_micro(path, edges, options.tflite_micro)
-    needed, outputs = in_litert(path, edges, graph)
+    needed, outputs = in_litert(path, graph)
     if options.engine == "litert":
         return needed, outputs
     said = vela.estimate(path.read_bytes(), options.engine.partition(":")[2])

@@ -163,7 +163,7 @@ def test_a_recording_is_a_waveform(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_table_are_samples(capsys: Any, tmp_path: Path) -> None:
-    """A table whose bytes are as many as those of a sample was once read as raw bytes."""
+    """A table with as many bytes as a sample was once read as raw bytes."""
     x, y = tiny.activation("x", (1, 2, 2, 1), 0.5), tiny.activation("y", (1, 2, 2, 1), 0.5)
     path, table = tmp_path / "net.tflite", tmp_path / "x.csv"
     path.write_bytes(to_tflite(tiny.graph("net", [x, y], [RELU], ("x",), ("y",))))

@@ -106,9 +106,9 @@ class _Tiled(NamedTuple):
 def _for_interpreter(given: Graph, most_macs: float, name: str) -> _Tiled:
     """Return the graph that an interpreter is estimated to need the fewest bytes for: with pads folded, then in patches."""
     needed = _tflm_bytes if name == "tflm" else partial(greedy_arena, engine=name)
-    folded = [_in_best_order(fold_pads(given, most)) for most in {most_macs * macs(given), 1.0 * macs(given)}]
-    folded.sort(key=macs, reverse=True)
-    graphs = [_Tiled(needed(graph), graph, _pads(given) - _pads(graph)) for graph in folded]
+    folded = {macs(graph): graph for graph in (fold_pads(given, macs(given)), fold_pads(given, most_macs * macs(given)))}
+    ordered = [_in_best_order(folded[count]) for count in sorted(folded, reverse=True)]
+    graphs = [_Tiled(needed(graph), graph, _pads(given) - _pads(graph)) for graph in ordered]
     tiled = [
         each._replace(bytes=needed(new), graph=new, ops=ops, grid=grid)
         for each in graphs

@@ -3,7 +3,7 @@
 Each patch of the boundary, the last tensor of these ops, is computed from a slice of the first tensor, in one of two ways:
 
 - `same`: a convolution keeps its padding. SAME gives wrong values at the inner borders of a patch, which are cut off at its
-  end. The slice starts where strides and the padding of SAME agree with those of the whole map.
+  end. The slice starts where strides and SAME padding fall as in the whole map.
 - `exact`: each op computes only the rows and columns that the patch needs, with the padding VALID, or SAME if this pads the
   same sides. Otherwise a pad op comes first.
 """

@@ -255,7 +255,7 @@ class Rewriting(NamedTuple):
     engine: str  # such as `tflm`
     before: int  # bytes that the engine needs for the activations of the model's file, without scratch of kernels
     after: int  # the same for the new file
-    macs: float = 1.0  # MACs of the new file as a multiple of those of the model
+    macs: float = 1.0  # MACs of the new file as a multiple of the model's MACs
     pads: int = 0  # that were folded into other ops
     tiled: int = 0  # ops that run patch by patch
     grid: tuple[int, int] = (1, 1)  # patches along rows and columns

@@ -115,7 +115,7 @@ def invoke(
 
 
 def spoiled(plan: Plan) -> dict[int, list[Part]]:
-    """Return the constants to overwrite before a callback reads those of the next step, as in a WeightsFile.
+    """Return the constants to overwrite before a callback reads the next step's constants (`WeightsFile.spoiled`).
 
     They are those of the step for which the callback was called before, without the bytes of buffers that are alive since.
     """

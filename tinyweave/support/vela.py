@@ -16,7 +16,7 @@ from .installing import pip
 
 
 class Estimate(NamedTuple):
-    """What a compiled file needs, as Vela says: bytes of SRAM, and cycles of an inference."""
+    """Vela's figures for a compiled file: bytes of SRAM, and cycles of an inference."""
 
     sram: int
     cycles: float
