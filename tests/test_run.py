@@ -105,6 +105,17 @@ def test_a_float_file_gives_the_outputs_of_pytorch(classifier: Any, photos: Path
     assert found.real[0].reshape(3, 4) == pytest.approx(expected, abs=1e-6) and found.place == "numpy (float32)"
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_float_module_runs_in_numpy_and_is_refused_by_the_planner(classifier: Any, photos: Path) -> None:
+    model, samples = tw.load(classifier, torch.zeros(1, 3, 16, 16)), pixels(photos).transpose(0, 3, 1, 2) / np.float32(255)
+    with torch.no_grad():
+        expected = classifier(torch.from_numpy(samples)).numpy()
+    found = tw.run(model, samples)
+    assert found.real[0].reshape(3, 4) == pytest.approx(expected, abs=1e-6) and found.place == "numpy (float32)"
+    with pytest.raises(CompileError, match=r"make it int8 with tw\.quantize\(model, samples\)$"):
+        tw.plan(model)
+
+
 def test_pixels_fill_the_range_of_an_8_bit_input_if_nothing_is_recorded(photos: Path, tmp_path: Path) -> None:
     for dtype, zero in (("int8", 3), ("uint8", 100)):
         x, y = (tiny.activation(name, (1, 16, 16, 3), 0.1, zero, dtype) for name in "xy")

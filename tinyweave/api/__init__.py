@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from .code import CodeOptions, NewWeights, compiled_bytes, emit_c, emulated_core, merge_files, new_weights, write
     from .exports import PackageOptions, package
     from .guarding import guard_models
-    from .models import for_file, inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
+    from .models import (
+        for_file,
+        inspect_file,
+        load_file,
+        load_float_module,
+        load_module,
+        origins,
+        read,
+        streamed,
+        with_io,
+        without_kernel,
+    )
     from .options import PlanOptions
     from .other_engines import rewrite_for
     from .plans import (

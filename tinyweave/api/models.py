@@ -109,7 +109,7 @@ def inspect_file(
     in the graph is `ir.UNSUPPORTED`, and only the first passes have run.
     """
     model, reasons = _imported(Path(path), None, io, layout, shapes)
-    return model, reasons or _without_kernel(model.graph)
+    return model, reasons or without_kernel(model.graph)
 
 
 def read(path: str | Path, name: str | None = None, shapes: Shapes | None = None) -> Model:
@@ -168,11 +168,12 @@ def check_kernels(model: Model) -> None:
     """Raise CompileError if the model has no ops, or if no kernel supports one of its ops."""
     if not model.graph.ops:
         raise CompileError("the network has no ops: each output is an input or a constant", "there is nothing to compile")
-    if reasons := _without_kernel(model.graph):
+    if reasons := without_kernel(model.graph):
         raise _cannot_compile(model.path, reasons)
 
 
-def _without_kernel(graph: Graph) -> list[CompileError]:
+def without_kernel(graph: Graph) -> list[CompileError]:
+    """Return an error for each op of a graph that no kernel supports."""
     from ..kernels.table import without_kernel
 
     return without_kernel(graph)
@@ -261,7 +262,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str, shapes: Shapes
         except CompileError:
             raise error from None
         # passes that have not run may still change a shape that no kernel supports, but not the type float32
-        reasons += [reason for reason in _without_kernel(graph) if ON_FLOAT in reason.why]
+        reasons += [reason for reason in without_kernel(graph) if ON_FLOAT in reason.why]
         if not reasons:
             raise
         return _model(path, name, graph, file), reasons
@@ -273,7 +274,8 @@ def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError
     others = [error for error in reasons if ON_FLOAT not in error.why]
     real = f"it is a float model: {floats} op{'s compute' if floats > 1 else ' computes'} on float32"
     if not others:
-        return CompileError(real, f"make it int8 with 'tinyweave quantize {shlex.quote(str(path))} --inputs SAMPLES'")
+        command = f"'tinyweave quantize {shlex.quote(str(path))} --inputs SAMPLES'"
+        return CompileError(real, f"make it int8 with {command if path.exists() else 'tw.quantize(model, samples)'}")
     kinds = Counter(error.op.kind for error in others if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())

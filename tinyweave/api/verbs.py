@@ -322,11 +322,11 @@ def run(
     Raises:
         CompileError: an op is not supported, or the samples do not fit the inputs.
     """
-    reasons: Sequence[CompileError] = ()
     if isinstance(model, (str, Path)):
         loaded, reasons = api.inspect_file(model, shapes=shapes)
     else:
         loaded = model_of(model, DEFAULTS)
+        reasons = api.without_kernel(loaded.graph)
     for reason in reasons:
         if not api.is_float_model([reason]):
             raise reason
