@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from tinyweave import ops  # noqa: E402
 from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
-from tinyweave.ir import Graph  # noqa: E402
+from tinyweave.ir import CompileError, Graph  # noqa: E402
 from tinyweave.quantize.calibration_samples import open_samples  # noqa: E402
 from tinyweave.quantize.fidelity import as_int8, fidelity  # noqa: E402
 from tinyweave.quantize.ptq import QuantiseOptions, quantise  # noqa: E402
@@ -213,6 +213,21 @@ def test_an_if_with_a_constant_condition_is_its_branch(condition: Any, kind: str
     """Both branches use the same names, one for an initializer."""
     graph = check_close(with_if(np.asarray(condition), TIMES, PLUS), CONV)
     assert kind in kinds(graph) and {"mul", "add"} - {kind, *kinds(graph)}
+
+
+def test_an_if_on_an_integer_input_asks_for_a_value_in_the_file() -> None:
+    """So files of Silero VAD choose one of two networks by the sampling rate."""
+    rate = [("Reshape", ("sr", "flat"), ("v",), {}), ("Equal", ("v", "rate"), ("c",), {})]
+    given = {"flat": np.array([1]), "rate": np.array([16000])}
+    file = onnx.load_from_string(with_if(None, TIMES, PLUS, before=rate))
+    file.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in given.items())
+    file.graph.input.append(helper.make_tensor_value_info("sr", TensorProto.INT64, []))
+    advice = r"computes on integers of the input 'sr', which .* or return them, or make it a constant"
+    with pytest.raises(CompileError, match=advice):
+        from_onnx(file.SerializeToString(), "net")
+    file.graph.input.pop()
+    file.graph.initializer.append(numpy_helper.from_array(np.array(16000), "sr"))
+    assert "mul" in kinds(check_close(file.SerializeToString(), CONV))
 
 
 def test_an_if_on_a_shape_with_an_impossible_other_branch() -> None:

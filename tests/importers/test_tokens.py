@@ -153,7 +153,7 @@ def test_onnx_gathers_at_computed_indices(elem_type: str, axis: int, is_constant
 
 def test_arithmetic_on_tokens_is_refused() -> None:
     module = Of(lambda m, x: m.word(x + 1), word=nn.Embedding(WORDS, 5))
-    with pytest.raises(CompileError, match=r"add .*: it computes on integers, which only an embedding can read"):
+    with pytest.raises(CompileError, match=r"add .*: it computes on integers of the input .*, which only an embedding can"):
         from_module(module, drawn(1, 4))
 
 

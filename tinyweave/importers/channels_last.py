@@ -161,8 +161,12 @@ class Builder:
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
-        if kind != "reshape" and any(name and self._is_index(name) for name in inputs[: 1 if kind == "gather_nd" else None]):
-            raise Unsupported("it computes on integers, which only an embedding can read; compute on floats, or return them")
+        read = [] if kind == "reshape" else [name for name in inputs[: 1 if kind == "gather_nd" else None] if name]
+        if index := next(filter(self._is_index, read), None):
+            source = self._origin(index)
+            of, instead = (f" of the input '{source}'", ", or make it a constant") if source else ("", "")
+            why = f"it computes on integers{of}, which only an embedding can read"
+            raise Unsupported(f"{why}; compute on floats, or return them{instead}")
         spec = SPECS[kind]
         has_bools = any(map(self._is_bool, inputs))
         if has_bools and not (spec.moves or kind in READ_BOOLS or spec.family == "comparison"):
@@ -187,6 +191,13 @@ class Builder:
     def _is_index(self, name: str) -> bool:
         """Return whether the tensor `name` has integers that the network computes or takes as input."""
         return self.tensors[name].dtype == "int32" and self.tensors[name].data is None
+
+    def _origin(self, name: str | None) -> str | None:
+        """Return the network input from which the integers of a tensor come; None if an op computes them."""
+        made_by = {output: op for op in self.ops for output in op.outputs}
+        while name in made_by:
+            name = next((each for each in made_by[name].inputs if each and self._is_index(each)), None)
+        return name
 
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""
