@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .guarding import guard_models
     from .models import for_file, inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
     from .options import PlanOptions
-    from .other_engines import rewrite_for
+    from .other_engines import rewrite_for, tflm_gain
     from .plans import (
         COST_MODEL_CORES,
         DEFAULT_CORE,
