@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tflite
+from exporters.spans import is_as_foreseen
 from fuzz.generate import random_network
 
 import tinyweave as tw
 from tests.passes.padded import padded_layer, random_padded_layer
 from tinyweave import api
 from tinyweave.api import other_engines
-from tinyweave.api.other_engines import ALIGNS
 from tinyweave.api.results import Reordering
 from tinyweave.exporters.tflite import PLACES, Signature, metadata_of, to_tflite
 from tinyweave.importers.tflite import from_tflite
@@ -126,36 +126,10 @@ def test_conversions_are_removed_on_request(tmp_path: Path) -> None:
 
 @pytest.mark.litert
 def test_litert_needs_as_little_as_foreseen(tmp_path: Path) -> None:
-    check_span(Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite", tmp_path)
-
-
-@pytest.mark.litert
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    "name", ["harvard-edge__Wake_Vision__wv_quality_k_4_c_5", "AndreaMattiaGaravagno__ColabNAS__resulting_architecture_k_8_c_5"]
-)
-def test_litert_needs_as_little_as_foreseen_of_real_models(name: str, shared: Path, tmp_path: Path) -> None:
-    """Their tensors of equal sizes, of sizes that are equal when padded, and their inputs need the order of LiteRT."""
-    check_span(shared / "models" / f"{name}.tflite", tmp_path)
-
-
-def check_span(path: Path, folder: Path) -> None:
-    """Assert that the addresses of LiteRT's activations span the foreseen bytes, in a file and in the file in patches."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    done = rewritten(folder, path.read_bytes(), 1.1, "litert")
+    path = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+    done = rewritten(tmp_path, path.read_bytes(), 1.1, "litert")
     assert done.engine is not None and done.engine.tiled and PLACES not in metadata_of(done.file)
-    for file, graph, foreseen in (
-        (path.read_bytes(), done.model.original, done.engine.before),
-        (done.file, done.graph, done.engine.after),
-    ):
-        reader = Interpreter(model_content=file, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-        reader.allocate_tensors()
-        names = {tensor.name for tensor in graph.tensors.values() if tensor.role == "activation"}
-        views = [reader.tensor(each["index"])() for each in reader.get_tensor_details() if each["name"] in names]
-        spans = [(view.__array_interface__["data"][0], view.nbytes) for view in views]
-        needed = max(at + count for at, count in spans) - min(at for at, _ in spans)
-        assert foreseen - ALIGNS["litert"] < needed <= foreseen
+    assert is_as_foreseen(path.read_bytes(), done.model.original) and is_as_foreseen(done.file, done.graph)
 
 
 def test_kernels_are_extended_within_the_macs_that_are_allowed(tmp_path: Path) -> None:

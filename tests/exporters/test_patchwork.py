@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from exporters.spans import is_as_foreseen
 from passes.layers import random_inputs
 
 import tinyweave as tw
@@ -149,6 +151,20 @@ def test_litert_computes_the_same_boundary(seed: int) -> None:
     inputs = compare.samples(before, 4, seed)
     for a, b in zip(litert.run(to_tflite(before), inputs), litert.run(to_tflite(after), inputs), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("seed", [2, 58, 60, 71, 82, 91, 104])
+def test_litert_needs_the_foreseen_bytes(seed: int) -> None:
+    """These regions have no add, whose output LiteRT may place on an operand."""
+    before = random_region(seed)
+    region, done = list(regions(before, 14))[-1], 0
+    for grid, mode in product(GRIDS, MODES):
+        after = patched(before, region, grid, mode)
+        if after is not None:
+            done += 1
+            assert is_as_foreseen(to_tflite(after), after), (grid, mode)
+    assert done and is_as_foreseen(to_tflite(before), before)
 
 
 @pytest.mark.parametrize("most", [1.04, 1.1])
