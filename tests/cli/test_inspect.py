@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import struct
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from cases import tiny
 from cli.running import PROMISED, bad, lookup, run
 
 import tinyweave as tw
+from tests.passes.padded import padded_layer
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 
@@ -32,6 +34,22 @@ def test_inspect_json_has_all_keys_with_null_for_unknown_values(capsys, chain):
     assert values["macs"] and values["macs_original"] >= values["macs"]
     assert all(value is None for key, value in values.items() if not key.startswith("macs"))
     assert next(layer["name"] for layer in record["layers"]) == "conv_2d_0"
+
+
+def test_inspect_names_reorder_where_tflite_micro_needs_less(capsys, chain, tmp_path, monkeypatch):
+    padded, done = tmp_path / "pads of it.tflite", tmp_path / "new.tflite"
+    padded.write_bytes(to_tflite(padded_layer("conv_2d", ((0, 1), (0, 1)))))
+    assert run("inspect", padded) == 0
+    printed = capsys.readouterr().out
+    command = next(line for line in printed.splitlines() if "tinyweave reorder" in line)
+    monkeypatch.chdir(tmp_path)
+    assert run(*shlex.split(command)[1:], "--json") == 0
+    engine = json.loads(capsys.readouterr().out)["engine"]
+    assert not engine["unchanged"] and f"TFLite Micro: {engine['before']:,} B, and at most {engine['after']:,} B" in printed
+    assert run("inspect", chain) == 0
+    assert "reorder" not in capsys.readouterr().out
+    assert run("inspect", done, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["tflm"] is None, "the new file says where its tensors lie"
 
 
 def other_kinds(file: bytes, **kinds: str) -> bytes:

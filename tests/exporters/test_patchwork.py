@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from exporters.spans import is_as_foreseen
 from passes.layers import random_inputs
 
 import tinyweave as tw
@@ -36,6 +38,9 @@ def random_region(seed: int, extra: Sequence[str] = ()) -> Graph:
         name, x = f"t{number}", tensors[-1] if tensors[-1].data is None else next(t for t in tensors[::-1] if t.data is None)
         kind = draw.choice((*KINDS, *extra))
         others = [t for t in tensors if t.data is None and t.shape == x.shape]
+        if kind == "branch":  # a second window on a map, and the sum of both paths
+            made.append(_windowed(draw, "conv_2d", draw.choice(others), f"{name}.side", tensors, same=True))
+            others, kind = [tensors[-1]], "add"
         if kind == "add":
             made.append(Op(f"op_{number}", kind, (x.name, draw.choice(others).name), (name,), {"activation": "none"}))
             tensors.append(replace(x, name=name))
@@ -53,13 +58,13 @@ def random_region(seed: int, extra: Sequence[str] = ()) -> Graph:
     return graph("region", tensors, made, ("x",), (made[-1].outputs[0],))
 
 
-def _windowed(draw: random.Random, kind: str, x: Tensor, name: str, tensors: list[Tensor]) -> Op:
+def _windowed(draw: random.Random, kind: str, x: Tensor, name: str, tensors: list[Tensor], *, same: bool = False) -> Op:
     kernel, stride = (
         draw.choice(((1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (3, 1))),
-        draw.choice(((1, 1), (1, 1), (2, 2), (2, 1))),
+        (1, 1) if same else draw.choice(((1, 1), (1, 1), (2, 2), (2, 1))),
     )
     dilation = (2, 2) if kind == "conv_2d" and stride == (1, 1) and draw.random() < 0.2 else (1, 1)
-    size, is_same = x.shape[1:3], draw.random() < 0.7
+    size, is_same = x.shape[1:3], same or draw.random() < 0.7
     span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     is_same = is_same or any(s > extent for s, extent in zip(span, size, strict=True))
     padding = tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) if is_same else (0, 0) for a in (0, 1))
@@ -80,7 +85,7 @@ def test_the_boundary_has_the_same_bytes_on_every_grid(mode: str) -> None:
     """Wrong values at inner borders rarely reach the scores of a network, so the test compares the boundary itself."""
     done = refused = varied = 0
     for seed in range(150):
-        before = random_region(seed, ("pad",) if mode == "exact" else ())
+        before = random_region(seed, ("branch", "branch", "pad")[: 3 if mode == "exact" else 2])
         for region in regions(before, 14):
             inputs = random_inputs(before, seed)
             expected = ops.run(before, inputs, keep=True)[region.out]
@@ -146,6 +151,20 @@ def test_litert_computes_the_same_boundary(seed: int) -> None:
     inputs = compare.samples(before, 4, seed)
     for a, b in zip(litert.run(to_tflite(before), inputs), litert.run(to_tflite(after), inputs), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("seed", [2, 58, 60, 71, 82, 91, 104])
+def test_litert_needs_the_foreseen_bytes(seed: int) -> None:
+    """These regions have no add, whose output LiteRT may place on an operand."""
+    before = random_region(seed)
+    region, done = list(regions(before, 14))[-1], 0
+    for grid, mode in product(GRIDS, MODES):
+        after = patched(before, region, grid, mode)
+        if after is not None:
+            done += 1
+            assert is_as_foreseen(to_tflite(after), after), (grid, mode)
+    assert done and is_as_foreseen(to_tflite(before), before)
 
 
 @pytest.mark.parametrize("most", [1.04, 1.1])

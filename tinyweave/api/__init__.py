@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         without_kernel,
     )
     from .options import PlanOptions
-    from .other_engines import rewrite_for
+    from .other_engines import rewrite_for, tflm_gain
     from .plans import (
         COST_MODEL_CORES,
         DEFAULT_CORE,

@@ -194,6 +194,14 @@ def _constant_bytes(graph: Graph) -> int:
     return sum(tensor.bytes for tensor in graph.tensors.values() if tensor.data is not None)
 
 
+def tflm_gain(model: Model) -> dict[str, int] | None:
+    """Return TFLite Micro's bytes for activations, `before` and at most `after` `rewrite_for`; None if the file has offsets."""
+    if PLACES.encode() in model.file:
+        return None
+    folded = fold_pads(model.original, macs(model.original))
+    return {"before": greedy_arena(model.original, "tflm"), "after": place(arena_buffers(folded, "tflm")).bytes}
+
+
 def arena_buffers(graph: Graph, engine: str) -> list[Buffer]:
     """Return the tensors that an interpreter places in its arena, in the order of the file.
 
@@ -209,6 +217,16 @@ def arena_buffers(graph: Graph, engine: str) -> list[Buffer]:
 
 
 def greedy_arena(graph: Graph, engine: str) -> int:
-    """Return the bytes of an arena that is filled with the largest tensor first; of equal ones with the last in the file."""
+    """Return the bytes of an arena that is filled with the largest tensor first, as the planners of the interpreters do.
+
+    Of equal ones TFLite Micro places the last in the file first, LiteRT the first that is used. LiteRT's inputs come first.
+    """
     buffers = arena_buffers(graph, engine)
-    return arena_bytes(buffers, in_order(buffers, sorted(range(len(buffers)), key=lambda x: (-buffers[x].bytes, -x))))
+
+    def rank(index: int) -> tuple[int, ...]:
+        buffer = buffers[index]
+        if engine == "tflm":
+            return -buffer.bytes, -index
+        return buffer.name not in graph.inputs, -graph.tensors[buffer.name].bytes, buffer.start, index
+
+    return arena_bytes(buffers, in_order(buffers, sorted(range(len(buffers)), key=rank)))

@@ -216,7 +216,9 @@ def unsupported_records(errors: Sequence[CompileError]) -> list[Record]:
 
 def inspection_record(found: results.Inspection) -> Record:
     """Return the record of `inspect`, with the ops that cannot be compiled, and for a float model what it needs as int8."""
-    return record(found.model) | {"unsupported": unsupported_records(found.unsupported), "int8": _int8_record(found)}
+    gain = None if found.unsupported else api.tflm_gain(found.model)
+    refused = unsupported_records(found.unsupported)
+    return record(found.model) | {"unsupported": refused, "int8": _int8_record(found), "tflm": gain}
 
 
 def _int8_record(found: results.Inspection) -> Record | None:

@@ -124,7 +124,14 @@ def show_layers(out: Console, record: Record) -> None:
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
     unit = " (float32; int8 a quarter)" if record.get("int8") else ""
-    show_lines(out, [f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}{unit}", ""])
+    show_lines(out, [f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}{unit}"])
+    gain = record.get("tflm")
+    if gain and gain["after"] < gain["before"]:
+        show_lines(
+            out, [f"activations in TFLite Micro: {gain['before']:,} B, and at most {gain['after']:,} B with the file of"]
+        )
+        _show_command(out, f"tinyweave reorder {quoted(record['model']['file'])} --engine tflm -o new.tflite")
+    out.print()
 
 
 def show_unsupported(out: Console, record: Record) -> None:
