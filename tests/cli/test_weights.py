@@ -297,6 +297,6 @@ def test_what_has_no_file_is_refused(firmware: Path, tmp_path: Path, capsys: pyt
     assert "projects have their weights in the program" in bad(
         capsys, "export", DIGITS, *words, "--format", "cmake", "-o", tmp_path / "x"
     )
-    assert "--weights needs one plan" in bad(capsys, "plan", DIGITS, *words, "--pareto")
+    assert "--weights file or fetch needs one plan" in bad(capsys, "plan", DIGITS, *words, "--pareto")
     assert "compare reads weights from Flash" in bad(capsys, "compare", DIGITS, *words)
     assert not (tmp_path / "x").exists()

@@ -30,6 +30,7 @@ from tinyweave.codegen.weights_file import without_comments
 from tinyweave.ir import CompileError, Tensor
 from tinyweave.kernels.table import VARIANTS
 from tinyweave.planning import Plan, Request, check, copy_name, fetches, from_json, plan, to_json, with_fetches, with_pieces
+from tinyweave.planning.constants_in_ram import FILE_HEAD
 from tinyweave.planning.fuse.rematerialise import reads_by_channel
 from tinyweave.simulate import compare, emulated, host, target
 from tinyweave.simulate.model_calls import READ_ERROR
@@ -330,6 +331,21 @@ def test_constants_are_overwritten_when_their_step_has_ended(core: str, small: P
         (tmp_path / "chain.c").write_text(text[:at] + once + text[at:])
         ran = target.invoke(target.build(made, tmp_path, "chain", core), sample, earlier=[sample])
         assert ran.earlier == right.earlier and ran.outputs != right.outputs, once
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
+def test_constants_that_a_callback_reads_have_no_address(core: str, small: Plan, tmp_path: Path, emulator: None) -> None:
+    """C that reads the first or a later array as if the callback's address was that of the file ends with a fault."""
+    made = fetched(replace(small, weights_file=False))
+    emitted(made, tmp_path)
+    text, begin = (tmp_path / "chain.c").read_text(), "    (void)io; /* nothing is streamed */\n"
+    assert text.count(begin) == 1
+    for offset in (FILE_HEAD, 5000):
+        stray = f"    (void)*((const volatile uint8_t *)(uintptr_t)memory->weights.read + {offset});\n"
+        (tmp_path / "chain.c").write_text(text.replace(begin, begin + stray))
+        with pytest.raises(Fault, match=r"chain_invoke: (read of|access to) 0x"):
+            target.invoke(target.build(made, tmp_path, "chain", core), _sample(made))
 
 
 @pytest.mark.emulator

@@ -3,7 +3,8 @@
 Takes seeds and returns failures. A plan has a random order that respects state, views or copies, moves of live tensors, a
 random subset of the allowed overlaps, and any valid placement, not only a good one; or it is a random point of a Pareto front.
 Many plans are built into one library. Each runs in an arena of exactly its size between guard bytes, filled with random bytes,
-and again with their complement; a byte that is equal in both runs was written. The same seed gives the same plans.
+and again with their complement; a byte that is equal in both runs was written. The same seed gives the same plans. Fewer plans
+run on emulated cores, too, and on this machine with sanitizers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -37,7 +39,7 @@ from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.order.order_search import file_order, without_views
 from tinyweave.planning.place.place import Rules
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
-from tinyweave.simulate import compare, target
+from tinyweave.simulate import compare, host, target
 from tinyweave.support import toolchain
 from tinyweave.support.files import write_below
 
@@ -118,11 +120,11 @@ def with_outliers(graph: Graph, rng: random.Random) -> Graph:
     return rebuild(graph, tensors=tensors)
 
 
-def trials(seed: int) -> list[Trial]:
-    """Return random, checked plans of the network of this seed."""
+def trials(seed: int, core: str | None = None, count: int = PLANS) -> list[Trial]:
+    """Return random, checked plans of the network of this seed, with kernels of `core`, or each with those of any core."""
     rng, graph = random.Random(seed), network(seed)
     graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
-    plans = [random_plan(graph, rng) for _ in range(PLANS)]
+    plans = [random_plan(graph, rng, core) for _ in range(count)]
     return [Trial(seed, f"net_{seed}_{number}", with_random_constants(plan, rng)) for number, plan in enumerate(plans)]
 
 
@@ -151,37 +153,42 @@ def file_trials(seed: int) -> list[Trial]:
     graph, rng = network(seed), random.Random(seed)
     again = retrained(graph, seed)
     plans = [replace(random_plan(graph, rng), weights_file=True) for _ in range(PLANS - 1)]
-    splits = [op.outputs[0] for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 1]
-    pieces = {name: rng.randrange(1, graph.tensors[name].shape[-1]) for name in splits}
-    plans.append(replace(with_random_fetches(random_plan(with_pieces(graph, pieces), rng), rng), pieces=pieces))
+    plans.append(plan_in_pieces(graph, rng))
     plans += [replace(point, weights_file=True) for point in front(graph, Request(core=rng.choice(CORES)))[:PLANS]]
     return [Trial(seed, f"net_{seed}_{number}", plan, again=plan_again(plan, again)) for number, plan in enumerate(plans)]
 
 
-def front_trials(seed: int) -> list[Trial]:
-    """Return random points of the front of a network of this seed with random options."""
+def plan_in_pieces(graph: Graph, rng: random.Random, core: str | None = None) -> Plan:
+    """Return a random plan with constants that a callback reads, in some layers for some channels at a time."""
+    splits = [op.outputs[0] for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 1]
+    pieces = {name: rng.randrange(1, graph.tensors[name].shape[-1]) for name in splits}
+    return replace(with_random_fetches(random_plan(with_pieces(graph, pieces), rng, core), rng), pieces=pieces)
+
+
+def front_trials(seed: int, core: str | None = None, count: int = PLANS) -> list[Trial]:
+    """Return random points of the front of a network of this seed with random options, for `core` or a random one."""
     rng = random.Random(seed)
     growers, live = rng.choice(((BY_ROW, 2), (BY_SOME_ROWS, 4), (BRANCHING, 8)))
     graph = random_network(seed, rng.randint(5, 18), growers=growers, live=live)
-    options = {"core": rng.choice(CORES), "max_mac_overhead": rng.choice((None, 1.1, 1.5, 2.0))}
+    options = {"core": core or rng.choice(CORES), "max_mac_overhead": rng.choice((None, 1.1, 1.5, 2.0))}
     streams = {"stream_inputs": rng.random() < 0.4, "stream_outputs": rng.random() < 0.4}
     try:
         points = front(graph, Request(**options, **streams))
     except CompileError:  # an input or output cannot be streamed
         points = front(graph, Request(**options))
-    chosen = rng.sample(points, min(PLANS, len(points)))
+    chosen = rng.sample(points, min(count, len(points)))
     named = ((f"net_{seed}_{number}", with_random_constants(plan, rng)) for number, plan in enumerate(chosen))
     return [Trial(seed, name, plan, is_exact=True) for name, plan in named]
 
 
-def random_plan(graph: Graph, rng: random.Random) -> Plan:
-    """Return a random unfused plan in one memory with the kernels of any core."""
+def random_plan(graph: Graph, rng: random.Random, core: str | None = None) -> Plan:
+    """Return a random unfused plan in one memory with the kernels of `core`, or of any core."""
     order = random_order(graph, rng)
     if rng.random() < 0.5:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
-    core = rng.choice(CORES)
+    core = rng.choice(CORES) if core is None else core
     named = frozenset((op.name, rng.choice(kernels_for(graph, op, core)).name) for op in graph.ops if rng.random() < 0.8)
     kernels = KernelRule(core, named)
     laid = lay_out(graph, unfused_stages(order), shared, max_distance=NO_OVERLAP, kernels=kernels)
@@ -380,3 +387,37 @@ def failures(seeds: Sequence[int], make: Callable[[int], list[Trial]] = trials) 
                 write_below(Path(folder), source.data)
                 found.append((trial, failure(library, replace(trial, plan=trial.again))))
     return wanted, refused + [f"seed {trial.seed}, plan {trial.name}: {text}" for trial, text in found if text]
+
+
+def trial_of(seed: int, core: str) -> Trial:
+    """Return a plan of a network of this seed with kernels of a core: in turn unfused, in pieces, and of a front."""
+    if seed % 3 == 1:
+        return Trial(seed, f"net_{seed}", plan_in_pieces(network(seed), random.Random(seed), core))
+    return (trials if seed % 3 == 0 else front_trials)(seed, core, count=1)[0]
+
+
+def fault_on(core: str, seed: int, folder: Path, counts: Counter[str]) -> str | None:
+    """Return the fault of the C of a seed's plan, or None if all output bytes and all reads of the file are right.
+
+    Fetched constants have no address on the emulated core and are overwritten after their step, as are copied constants in
+    Flash after init. `counts` counts constants by their place, and the bytes that a callback reads in an inference.
+    """
+    try:
+        trial = trial_of(seed, core)
+        made, name = trial.plan, trial.name
+        there = target.build(made, emitted(made, folder, name), name, core)
+        here = replace(there, target=target.HOST, program=host.build(folder, name, sanitize=True, optimize="-O0"))
+        cases = compare.samples(made.graph, 3 + SAMPLES, seed)[3:]
+        runs = [compare.run_samples(built, cases) for built in (here, there)]
+        found = compare.verdict(compare.truth(made.graph, cases), cases, runs)
+    except (UnsoundPlanError, CompileError) as error:
+        return str(error)
+    planned = [(each.offset, each.bytes) for step, reads in sorted(fetches(made).items()) if step >= 0 for each in reads]
+    elsewhere = "in a file" if made.weights_file else "in Flash"
+    counts.update(
+        ("read" if made.fetches else "copied") if each.name in made.copies else elsewhere for each in constants_of(made)
+    )
+    counts["bytes read"] += sum(count for _, count in planned)
+    if runs[1].first.reads != planned:
+        return f"the callback reads {runs[1].first.reads}, and the plan {planned}"
+    return found.first_difference or (str(found.touched) if trial.is_exact and not found.ok else None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fuzz.random_plans import CORES, build, failure, failures, file_trials, front_trials, network, trials
+from fuzz.random_plans import CORES, build, failure, failures, fault_on, file_trials, front_trials, network, trials
 from fuzz.seeds import parametrize
 
 from tinyweave.kernels.table import VARIANTS, kernels_for
@@ -32,12 +33,14 @@ UNREACHED = {
     ),
 }
 IN_SWEEPS = 30
+ON_CORES, ON_CORES_IN_SWEEPS = 4, 200
 SEEDS = (1, 2, 3, 4, 5)  # under a wrong plan a kernel of seed 0 reads far outside of its arena
 OFFSETS = "tw_conv_2d_s8_lean_scalar"  # it has offsets of the input map in its scratch
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     parametrize(metafunc, "seeds", BATCH, IN_SWEEPS, BATCH)
+    parametrize(metafunc, "networks", ON_CORES, ON_CORES_IN_SWEEPS, ON_CORES)
 
 
 def test_random_plans_give_the_bytes_of_the_reference(seeds: range) -> None:
@@ -60,6 +63,17 @@ def test_networks_trained_again_only_need_another_file_of_weights(seeds: range) 
     assert not failed, "\n".join(failed)
     swapped = sum(trial.in_again is not None for trial in tried)
     assert swapped >= 0.7 * len(tried), f"{swapped} of {len(tried)}"
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "rv32imc"])
+def test_random_places_of_constants_give_the_reference_on_a_core(
+    core: str, networks: range, tmp_path: Path, emulator: None
+) -> None:
+    counts = Counter[str]()
+    found = {seed: fault for seed in networks if (fault := fault_on(core, seed, tmp_path / str(seed), counts))}
+    assert not found
+    assert counts["bytes read"], counts
 
 
 def test_maps_without_rows_take_no_bytes_in_a_tile() -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from tinyweave import api
+from tinyweave.codegen import constants_of
 from tinyweave.devices import find
+from tinyweave.ir import CompileError
 from tinyweave.kernels.dsp import dense, taps
 from tinyweave.kernels.table import BY_NAME
-from tinyweave.planning import Limits, constant_bytes
+from tinyweave.planning import Limits, check, constant_bytes, to_json, with_copies, without_copies, worth_copying
 from tinyweave.report.front import front_lines, front_record, front_rows, verdict_line
 from tinyweave.report.record import Record
 
@@ -72,6 +74,36 @@ def test_tables_and_lines_show_gaps_flash_and_other_strategies(record: Record) -
     unknown = {**record, "cycles_of": "cortex-m3", "core": "rv32imc"}
     assert "for a cortex-m3, since those of a rv32imc are not known" in front_lines(unknown)[0]
     assert "no kernel's cycles are known" in front_lines({**record, "cycles_of": None})[0]
+
+
+def test_copies_of_constants_trade_ram_for_time_on_a_board_with_slow_flash(model) -> None:
+    """The front with copies ends with a plan without, and begins with one that copies all constants."""
+    board = find("rp2350")
+    limits = api.request_of(api.PlanOptions(), board).limits
+    flash, auto, whole = (api.pareto(model, board, weights=weights) for weights in ("flash", "auto", "ram"))
+    sizes, spent = ([sum(plan.arena.values()) for plan in auto], [api.estimate_latency_ms(plan, board) for plan in auto])
+    assert sizes == sorted(set(sizes), reverse=True) and spent == sorted(set(spent)) and len(auto) > len(flash)
+    assert to_json(auto[-1]) == to_json(flash[-1]) and spent[0] < 0.95 * api.estimate_latency_ms(flash[0], board)
+    for plan in (auto[0], *whole):
+        assert sum(plan.copy_bytes.values()) == sum(each.bytes for each in constants_of(plan))
+    for plan in auto:
+        room = sum(plan.copy_bytes.values()) + 16
+        again = worth_copying(without_copies(plan), constants_of(plan), room, board.core, limits.reads)
+        best = check(with_copies(without_copies(plan), again, "sram"))
+        assert api.estimate_latency_ms(best, board) >= 0.999 * api.estimate_latency_ms(plan, board)
+    record = front_record(model, auto, limits, board.core, board)
+    assert [point["copied"] for point in record["points"]] == [sum(plan.copy_bytes.values()) for plan in auto]
+    rows, lines = front_rows(record), front_lines(record)
+    column = rows[0].index("copied, B")
+    assert rows[1][column] == f"{sum(auto[0].copy_bytes.values()):,}" and rows[-1][column] == "-"
+    assert any(line.startswith("copied: ") for line in lines) and any(
+        line.startswith("proved, without copies") for line in lines
+    )
+    assert not any("with a gap" in line for line in front_lines({**record, "points": record["points"][:1]})), (
+        "nothing is proved"
+    )
+    with pytest.raises(CompileError, match="without a file of weights"):
+        api.pareto(model, board, weights="fetch")
 
 
 def test_the_verdict_names_the_fastest_plan_that_fits(record: Record) -> None:

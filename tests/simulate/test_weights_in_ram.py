@@ -97,7 +97,6 @@ def test_the_verdict_counts_the_copies_and_advice_is_to_copy_fewer(capsys: pytes
     ("arguments", "said"),
     [
         (["plan", str(DIGITS), "--weights", "rom"], "--weights rom is unknown; it is one of flash, auto, ram"),
-        (["plan", str(DIGITS), "--weights", "ram", "--pareto"], "--weights needs one plan, and --pareto shows many"),
         (["compare", str(DIGITS), "--weights", "auto"], "compare reads weights from Flash, with one plan for many boards"),
         (
             ["compile", str(DIGITS), "--weights", "auto", "--plan", "p.json"],

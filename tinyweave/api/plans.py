@@ -20,10 +20,13 @@ from ..planning import Limits, Objective, Plan, Progress, Request
 from ..planning.alias.overlap import views
 from ..planning.explain import Explanation
 from ..planning.explain import explain as explain_tensor
-from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
+from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, cycles_to_compare, plan_cycles
 from ..planning.kernels.flash_budget import code_range
 from ..planning.kernels.stack import stack_bytes
+from ..planning.layouts import MOST_POINTS
 from ..planning.order.order_search import best_order, without_views
+from ..planning.search.pareto import COSTS, Candidate, most_distinct
+from ..planning.search.path_search import pareto_front
 from ..simulate.instruction_timing import TIMINGS, Cycles, milliseconds
 from ..support.files import read_file
 from .models import check_kernels
@@ -36,6 +39,7 @@ SMALLEST = Request(objective="size", limits=Limits(0), core=DEFAULT_CORE)
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
 WEIGHTS = ("flash", "auto", "ram", "file", "fetch")  # where constants are while the network runs
 MORE_STACK = 256  # bytes of RAM that copies of constants leave beside the estimated stack
+PARTS = 16  # limits of the RAM for copies that a front has, as parts of the bytes of all constants
 OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
 TFLITE_MICRO_CODE = 26_752
@@ -137,30 +141,30 @@ def _searched(
 
 
 def with_weights(plan: Plan, request: Request) -> Plan:
-    """Return an unchecked plan with the copies of constants that `request.weights` asks for, or with reads of a file.
-
-    They are in the memory of the device with the most free bytes, of external RAM only if the device has no other.
-    """
+    """Return an unchecked plan with the copies of constants that `request.weights` asks for, or with reads of a file."""
     if request.weights in ("flash", "file"):
         return replace(plan, weights_file=request.weights == "file")
     plan = replace(plan, weights_file=request.weights == "fetch")
-    limits, constants = request.limits, constants_of(plan)
-    memories = limits.memories(plan.arena)
-    if memories is None:
-        memory, free = max(plan.arena, key=lambda name: plan.arena[name], default=planning.ONE_MEMORY), limits.ram
-        free = None if free is None else free - sum(plan.arena.values())
-    else:
-        left = {name: size - plan.arena.get(name, 0) for name, size in memories.items()}
-        internal = {name: left[name] for name in left if name in limits.maps[0]} or left
-        memory = max(internal, key=lambda name: internal[name])
-        free = internal[memory]
+    constants, (memory, free) = constants_of(plan), _roomiest(plan, request.limits)
     if plan.weights_file:
         return planning.with_fetches(plan, constants, memory)
     if request.weights == "auto":
         core = cost_model_core(request.core)
         room = None if free is None else free - stack_bytes(plan, request.core) - MORE_STACK
-        constants = planning.worth_copying(plan, constants, room, core, limits.reads)
+        constants = planning.worth_copying(plan, constants, room, core, request.limits.reads)
     return planning.with_copies(plan, constants, memory) if constants else plan
+
+
+def _roomiest(plan: Plan, limits: Limits) -> tuple[str, int | None]:
+    """Return the memory with the most free bytes, external only if there is no other, and these bytes, None if unknown."""
+    memories = limits.memories(plan.arena)
+    if memories is None:
+        memory = max(plan.arena, key=lambda name: plan.arena[name], default=planning.ONE_MEMORY)
+        return memory, None if limits.ram is None else limits.ram - sum(plan.arena.values())
+    left = {name: size - plan.arena.get(name, 0) for name, size in memories.items()}
+    internal = {name: left[name] for name in left if name in limits.maps[0]} or left
+    memory = max(internal, key=lambda name: internal[name])
+    return memory, internal[memory]
 
 
 def weight_bytes(graph: Graph) -> int:
@@ -209,10 +213,25 @@ def front(
     """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
     The result includes plans above the RAM and time limits. The strategy and the objective of the request are ignored. `known`
-    is a cache of intermediate results, as for `make_plan`.
+    is a cache of intermediate results, as for `make_plan`. With weights `auto`, they also have the copies of constants that
+    save the most cycles within PARTS limits of their bytes; with `ram`, all constants are copied.
     """
     made = choices(model, replace(request, strategy="best", objective="speed"), known)
-    return [_in_memories(each, request.limits) for each in made.front(progress, checked=False)]
+    plans = [_in_memories(each, request.limits) for each in made.front(progress, checked=False)]
+    return _with_copies(plans, request) if request.weights in ("auto", "ram") else plans
+
+
+def _with_copies(plans: Sequence[Plan], request: Request) -> list[Plan]:
+    core, reads, found = cost_model_core(request.core), request.limits.reads, list[Candidate]()
+    for plan in plans:
+        constants, (memory, _) = constants_of(plan), _roomiest(plan, request.limits)
+        whole = sum(each.bytes for each in constants)
+        rooms = [*(whole * part // PARTS for part in range(PARTS)), None]
+        chosen = [planning.worth_copying(plan, constants, room, core, reads) for room in rooms]
+        for copied in chosen if request.weights == "auto" else [constants]:
+            made = planning.with_copies(plan, copied, memory) if copied else plan
+            found.append(Candidate(made, sum(made.arena.values()), round(cycles_to_compare(made, core, reads))))
+    return [planning.check(each.plan) for each in most_distinct(pareto_front(found, COSTS["speed"]), MOST_POINTS)]
 
 
 def flash_front(

@@ -141,8 +141,8 @@ def pareto(
         raise CompileError(f"pareto needs schedule best, not {chosen.schedule}", "leave out the schedule")
     if chosen.optimize is not None:
         raise CompileError("optimize picks one plan, and pareto returns many", "leave it out, or use plan")
-    if chosen.weights != "flash":
-        raise CompileError("pareto returns plans that read weights from Flash", "leave out the weights, or use plan")
+    if chosen.in_file:
+        raise CompileError("pareto returns plans without a file of weights", "choose other weights, or use plan")
     return api.front(model_of(model, chosen), api.request_of(chosen, target))
 
 

@@ -97,7 +97,12 @@ def plan(
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
-    given = {"--explain": tensor, "--optimize": chosen["optimize"], "--weights": chosen["weights"] != "flash", "-o": out}
+    given = {
+        "--explain": tensor,
+        "--optimize": chosen["optimize"],
+        "--weights file or fetch": chosen["weights"] in ("file", "fetch"),
+        "-o": out,
+    }
     for name, value in given.items():
         if pareto and value:
             raise ir.CompileError(f"{name} needs one plan, and --pareto shows many", "leave out one of them")

@@ -98,6 +98,7 @@ def _point(plan: Plan, limits: Limits, device: Device | None, *, constants: int,
         "arena": sum(plan.arena.values()),
         "gap": plan.gap,
         "constants": constants,
+        "copied": sum(plan.copy_bytes.values()),
         "slowdown": slowdown,
         **known,
         "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
@@ -127,18 +128,19 @@ def front_entries(record: Record) -> list[tuple[str, Record]]:
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
     """Return table cells, the header first, then a row per plan; columns without any value are left out."""
-    missing = _missing(record)
-    rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
+    ms = "at least ms" if _missing(record) else "ms"
+    rows = [("", "arena, B", "copied, B", ms, "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
     rows += [
         (
             label,
             f"{entry['arena']:,}",
+            f"{entry['copied']:,}" if entry["copied"] else "-",
             "-" if entry["latency_ms_at_least"] is None else rounded(entry["latency_ms_at_least"]),
             f"{entry['slowdown']:.2f}",
             f"{entry['macs']:,}",
             "-" if entry["mac_overhead"] is None else f"{entry['mac_overhead']:.3f}",
             f"{entry['constants']:,}",
-            f"{entry['gap']:,}" if entry["gap"] and not label else "-",
+            f"{entry['gap']:,}" if entry["gap"] and not label and not entry["copied"] else "-",
         )
         for label, entry in front_entries(record)
     ]
@@ -157,14 +159,17 @@ def front_lines(record: Record) -> list[str]:
     by_flash = ["by Flash: the fastest plans with fewer and fewer constants"] if record["by_flash"] else []
     others = [label for label, _ in front_entries(record) if label not in ("", "by Flash")]
     standing = [f"{', '.join(others)}: other strategies, those of `--schedule`"] if others else []
+    copied = "copied: constants that init copies to RAM, part of the arena, those that save the most estimated cycles"
+    by_flash = [copied] * _has_copies(record) + by_flash
     return [f"cycles x: {cost}", *by_flash, *standing, *proved_lines(record)]
 
 
 def proved_lines(record: Record) -> list[str]:
     """Return sentences on what is proved about the Pareto front, and on why some strategies of other planners have no plan."""
-    proved = "proved: of all plans with the orders, stages, tiles and kernels that the planner tries, none in as little RAM has"
+    proved = "proved, without copies: of all plans" if _has_copies(record) else "proved: of all plans"
+    proved += " with the orders, stages, tiles and kernels that the planner tries, none in as little RAM has"
     proved += " fewer estimated cycles (moves between steps not counted)"
-    if any(point["gap"] for point in record["points"]):
+    if any(point["gap"] and not point["copied"] for point in record["points"]):
         proved += "; with a gap: in that many bytes less, because the buffers need more than the busiest step does"
     if record["limit_flash"] is not None:
         proved += "; with a limit of Flash: of the kernels that fit it"
@@ -187,6 +192,10 @@ def verdict_line(record: Record) -> str:
     least, fastest = points[-1], points[0]["latency_ms_at_least"]
     time = f", the fastest takes {rounded(fastest)} ms" if limit_ms is not None and fastest is not None else ""
     return f"does not fit {said}: the least is {least['arena']:,} B{time}"
+
+
+def _has_copies(record: Record) -> bool:
+    return any(point["copied"] for point in record["points"])
 
 
 def _missing(record: Record) -> list[str]:

@@ -34,9 +34,10 @@ PROGRAM = "qemu-system-arm"
 # in the DDR of an MPS3 board, like the Flash of firmware.ld
 MEMORY_START, MEMORY_STEP, STACK_START = 0x78000000, 0x02000000, 0x77FE0000
 MARGIN = 4096  # bytes of noise before and after a memory
-# in the ITCM: structs of memories and callbacks, return address of calls, code that stores a word, callbacks, vector table
+# in the ITCM: structs of memories and callbacks, return address of calls, code that stores a word, callbacks, vector table;
+# READ_WEIGHTS is at its end, so that C that takes the callback's address for that of the file cannot read an array there
 STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, WRITE_ROWS, READ_WEIGHTS, VECTORS = (
-    0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x380, 0x400)
+    0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x7FFFE, 0x400)
 )
 VTOR, CPACR, CFSR, MMFAR, BFAR = 0xE000ED08, 0xE000ED88, 0xE000ED28, 0xE000ED34, 0xE000ED38
 FLOATS_ON = 0x00F00000

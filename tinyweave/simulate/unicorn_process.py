@@ -36,8 +36,9 @@ encode, decode = beside("messages.py", "encode", "decode")
 describe, named = beside("disassembly.py", "describe", "named")
 Rows, Stopped, blocks, run_calls = beside("model_calls.py", "Rows", "Stopped", "blocks", "run")
 
-# addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks
-STRUCT, RETURN, READ_ROWS, WRITE_ROWS, READ_WEIGHTS = 0x28000000, 0x10000000, 0x10001000, 0x10002000, 0x10003000
+# addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks; unmapped bytes
+# follow READ_WEIGHTS, so that C that takes the callback's address for that of the file cannot read an array there
+STRUCT, RETURN, READ_ROWS, WRITE_ROWS, READ_WEIGHTS = 0x28000000, 0x10000000, 0x10001000, 0x10002000, 0x10003FFE
 IO = 0x100
 PAGE = 0x1000
 MACHINES = 2  # number of machines kept: one for a build, one for the same build with trace or caches
@@ -212,7 +213,7 @@ class UnicornMachine:
             self.place((at, self.isa.back), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
         if request["file"] is not None:
-            self.place((READ_WEIGHTS, self.isa.back), read | execute)
+            self.place((READ_WEIGHTS // PAGE * PAGE, self.isa.back.rjust(PAGE, b"\0")), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_weights, begin=READ_WEIGHTS, end=READ_WEIGHTS)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
