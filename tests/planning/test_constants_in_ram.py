@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cases.maps import block
+from cases.tiny import NETWORKS
 
 from tinyweave import api
 from tinyweave.api.plans import with_weights
@@ -27,10 +28,13 @@ from tinyweave.planning import (
     constants_in_ram,
     copy_name,
     cycles_to_copy,
+    fetches,
     from_json,
     plan,
     to_json,
     with_copies,
+    with_early_fetches,
+    with_fetches,
     without_copies,
     worth_copying,
 )
@@ -203,3 +207,48 @@ def test_weights_in_ram_make_the_anomalies_network_five_times_as_fast(shared: Pa
         times.append(api.estimate_latency_ms(made, board))
     in_flash, between, in_ram = times
     assert in_flash > 5 * in_ram and in_ram < 0.9 * between < 0.9 * 0.9 * in_flash
+
+
+@pytest.mark.parametrize("more", [0, 8, 64, 256, 4096])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_reads_begin_as_early_as_their_place_is_free(name: str, more: int) -> None:
+    """`more` bytes below the last buffer are free in all steps; each read takes the lowest place of the earliest step."""
+    bare = replace(plan(NETWORKS[name](), Request("unfused", core=CORE)), weights_file=True)
+    late = with_fetches(bare, constants_of(bare), "sram")
+    offsets = late.offsets | {copy_name("ends"): late.arena["sram"] // 8 * 8 + 8 + more}
+    late = check(replace(late, offsets=offsets, arena={"sram": offsets[copy_name("ends")] + late.copy_bytes["ends"]}))
+    made, before = check(with_early_fetches(late)), 0
+    assert made.arena["sram"] <= late.arena["sram"] and made.copies == late.copies
+    for step, reads in fetches(late).items():
+        assert [read[:3] for read in fetches(made)[step]] == [read[:3] for read in reads]
+        for read in reads:
+            names = [copy_name(array) for array in read.arrays]
+            found = {read.start: late.offsets[names[0]]}
+            for start in range(before, step):
+                if any(made.variants[index] for stage in made.stages[start:step] for index in stage.ops):
+                    found[start] = _lowest(late, names, start, step, read.bytes)
+            start = min(start for start, at in found.items() if at is not None)
+            assert (made.buffer(names[0]).start, made.offsets[names[0]]) == (start, found[start]), read
+            buffers = tuple(made.buffer(b.name) if b.name in names else b for b in late.buffers)
+            late = replace(late, offsets={**late.offsets, **{name: made.offsets[name] for name in names}}, buffers=buffers)
+        before = max(0, step)
+    assert (made.offsets, made.buffers) == (late.offsets, late.buffers)
+
+
+def _lowest(made: Plan, names: Sequence[str], start: int, last: int, size: int) -> int | None:
+    """Return the lowest place of `size` bytes that no buffer but `names` uses in steps from `start` to `last`, or None."""
+    align, first = max(made.buffer(name).align for name in names), made.offsets[names[0]]
+    alive = [b for b in made.buffers if b.name not in names and b.start <= last and start < b.end]
+    taken = {made.offsets[b.name] + byte for b in alive for byte in range(b.bytes)}
+    places = range(first % align, made.arena["sram"] - size + 1, align)
+    return next((at for at in places if taken.isdisjoint(range(at, at + size))), None)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_all_reads_begin_in_the_step_of_the_read_before(name: str) -> None:
+    bare = replace(plan(NETWORKS[name](), Request("unfused", core=CORE)), weights_file=True)
+    late, made = (check(with_fetches(bare, constants_of(bare), "sram", early=early)) for early in (False, True))
+    steps = [step for step in fetches(made) if step >= 0]
+    assert [read.start for step in steps for read in fetches(made)[step]] == [0, *steps][: len(steps)]
+    assert made.lower_bound >= late.lower_bound and made.arena["sram"] >= late.arena["sram"]
+    assert with_early_fetches(made).offsets == made.offsets
