@@ -107,6 +107,14 @@ def test_reads_from_flash_beside_the_chip_take_the_time_of_its_bus(capsys: pytes
     assert said in " ".join(capsys.readouterr().out.split())
 
 
+def test_speed_begins_all_reads_early_if_ram_is_left_for_the_stack() -> None:
+    made = tw.plan(DIGITS, weights="fetch", device="rp2350", optimize="speed")
+    steps, arena = [step for step in fetches(made) if step >= 0], sum(made.arena.values())
+    assert [read.start for step in steps for read in fetches(made)[step]] == [0, *steps[:-1]]
+    less = tw.plan(DIGITS, weights="fetch", device="rp2350", optimize="speed", ram=arena)
+    assert less.variants == made.variants and sum(less.arena.values()) < arena
+
+
 @pytest.mark.parametrize("device", ["rp2350", "stm32f412"])
 def test_the_time_of_reads_while_layers_compute(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A read hides behind the layers that run until it is needed, and no layer hides two reads; `speed` hides more."""

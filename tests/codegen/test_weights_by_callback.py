@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -76,13 +77,14 @@ def test_a_layer_that_does_not_wait_for_its_constants_is_wrong(core: str, small:
 
 @pytest.mark.emulator
 def test_a_read_that_begins_while_its_place_is_in_use_is_wrong(small: Plan, tmp_path: Path, emulator: None) -> None:
-    """What the check refuses gives wrong bytes, or a layer writes to constants that are being read."""
+    """What the check refuses gives wrong bytes, or a layer writes to constants that are being read; also of one array alone."""
     made, outcomes = fetched(small), list[str]()
     right = target.invoke(built_of(made, tmp_path, "cortex-m4"), sample_of(made)).outputs
     for step, (read, *_) in fetches(made).items():
-        names = set(map(copy_name, read.arrays))
-        for start in range(step):
+        for start, count in product(range(step), (1, len(read.arrays))):
+            names = set(map(copy_name, read.arrays[:count]))
             there = replace(made, buffers=tuple(replace(b, start=start) if b.name in names else b for b in made.buffers))
+            assert [each.start for each in fetches(there)[step]] == [start, *[step] * (count < len(read.arrays))]
             try:
                 check(there)
             except UnsoundPlanError as error:
@@ -90,7 +92,7 @@ def test_a_read_that_begins_while_its_place_is_in_use_is_wrong(small: Plan, tmp_
                 outcome = "wrong bytes"
             else:
                 outcome = "right"
-            program = built_of(there, tmp_path / f"{step}_{start}", "cortex-m4")
+            program = built_of(there, tmp_path / f"{step}_{start}_{count}", "cortex-m4")
             try:
                 assert (target.invoke(program, sample_of(made)).outputs == right) == (outcome == "right")
             except Fault as error:

@@ -124,7 +124,7 @@ def spoiled(plan: Plan) -> dict[int, list[Part]]:
     for read in (reads[0] for step, reads in fetches(plan).items() if step >= 0):
         alive, parts = plan.alive(read.start), list[Part]()
         for buffer in plan.buffers:
-            if buffer.name in copies and buffer not in alive and (not found or before < buffer.end <= read.start):
+            if buffer.name in copies and (not found or before < buffer.end <= read.start):
                 at, end = plan.offsets[buffer.name], plan.offsets[buffer.name] + buffer.bytes
                 for other in (other for other in alive if other.memory == buffer.memory):  # sorted by offset
                     begin = plan.offsets[other.name]
