@@ -337,7 +337,8 @@ def run(
         callbacks = readers(plan, weights.tobytes(), arena, reads)
         read, *later = (ctypes.cast(callback, ctypes.c_void_p).value for callback in callbacks)
         memory[2:] = read, 0, *later
-    wanted = [(each.offset, each.bytes) for step, of_step in fetches(plan).items() if step >= 0 for each in of_step]
+    calls = [(each.start, step, each) for step, of_step in fetches(plan).items() if step >= 0 for each in of_step]
+    wanted = [(each.offset, each.bytes) for *_, each in sorted(calls, key=lambda call: call[:2])]
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
         found = library[f"{trial.name}_{verb}"]
