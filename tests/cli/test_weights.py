@@ -19,6 +19,7 @@ from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.kernels.layer_cycles import COPIED_WORD
+from tinyweave.planning import fetches
 from tinyweave.report.columns import rounded
 
 MOBILENET = "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224.tflite"  # 3.5 million weights
@@ -101,7 +102,44 @@ def test_reads_from_flash_beside_the_chip_take_the_time_of_its_bus(capsys: pytes
     assert run("plan", DIGITS, "--device", "rp2350", "--weights", "fetch") == 0
     fewest, likely, most = map(rounded, expected)
     said = f"the time is without these reads: {likely} ms ({fewest} to {most}) more if the callback copies from Flash"
+    hidden = " to ".join(map(rounded, reads["hidden_ms_range"]))
+    said += f"; with callbacks start and wait, about {hidden} ms of them pass while layers compute"
     assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_speed_begins_all_reads_early_if_ram_is_left_for_the_stack() -> None:
+    made = tw.plan(DIGITS, weights="fetch", device="rp2350", optimize="speed")
+    steps, arena = [step for step in fetches(made) if step >= 0], sum(made.arena.values())
+    assert [read.start for step in steps for read in fetches(made)[step]] == [0, *steps[:-1]]
+    less = tw.plan(DIGITS, weights="fetch", device="rp2350", optimize="speed", ram=arena)
+    assert less.variants == made.variants and sum(less.arena.values()) < arena
+
+
+@pytest.mark.parametrize("device", ["rp2350", "stm32f412"])
+def test_the_time_of_reads_while_layers_compute(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A read hides behind the layers that run until it is needed, and no layer hides two reads; `speed` hides more."""
+    hidden = []
+    for objective in ("balanced", "speed"):
+        run("plan", DIGITS, "--device", device, "--weights", "fetch", "--optimize", objective, "--json")
+        record = json.loads(capsys.readouterr().out)
+        made, hz = tw.plan(DIGITS, weights="fetch", device=device, optimize=objective), find(device).clock_hz
+        assert hz
+        layers = {layer["name"]: layer["cycles_by_shape"] or 0 for layer in record["layers"]}
+        steps = [sum(layers[made.graph.ops[index].name] for index in stage.ops) / hz * 1e3 for stage in made.stages]
+        reads, busy = record["plan"]["file_reads"], set[int]()
+        total = [0.0, 0.0]
+        for step, (read, *_) in fetches(made).items():
+            ms = sum(steps[read.start : step]) if 0 <= read.start < step else 0
+            assert busy.isdisjoint(range(read.start, step))
+            busy |= {*range(read.start, step)}
+            if device == "stm32f412":
+                total = [sum(pair) for pair in zip(total, (min(ms, read.bytes / speed) for speed in (40e3, 1e3)), strict=True)]
+        assert reads["hidden_ms_range"] == pytest.approx(total, abs=2e-3) or device == "rp2350"
+        assert 0 < reads["hidden_ms_range"][0] <= reads["hidden_ms_range"][1] < reads["ms_range"][1]
+        hidden.append(reads["hidden_ms_range"])
+    assert hidden[0] < hidden[1]
+    run("plan", DIGITS, "--weights", "fetch", "--json")
+    assert json.loads(capsys.readouterr().out)["plan"]["file_reads"]["hidden_ms_range"] is None
 
 
 @pytest.mark.emulator

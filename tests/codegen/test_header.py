@@ -223,7 +223,7 @@ def test_the_program_in_the_header_runs(name: str, tmp_path: Path) -> None:
     for how in ("in C", "in an array", "by a callback"):
         in_file, folder = how != "in C", tmp_path / how.replace(" ", "_")
         made = replace(PLANS[name](), weights_file=in_file)
-        made = with_fetches(made, constants_of(made), next(iter(made.arena))) if how == "by a callback" else made
+        made = with_fetches(made, constants_of(made), next(iter(made.arena)), early=True) if how == "by a callback" else made
         source = source_of(made.graph, made, "m")
         folder.mkdir()
         write(source, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 import struct
 import subprocess
@@ -29,9 +28,7 @@ from tinyweave.codegen import Source, constants_of
 from tinyweave.codegen.weights_file import without_comments
 from tinyweave.ir import CompileError, Tensor
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.planning import Plan, Request, check, copy_name, fetches, from_json, plan, to_json, with_fetches, with_pieces
-from tinyweave.planning.constants_in_ram import FILE_HEAD
-from tinyweave.planning.fuse.rematerialise import reads_by_channel
+from tinyweave.planning import Plan, Request, check, copy_name, fetches, plan, with_fetches
 from tinyweave.simulate import compare, emulated, host, target
 from tinyweave.simulate.model_calls import READ_ERROR
 from tinyweave.simulate.run import Fault
@@ -49,8 +46,13 @@ def fetched(made: Plan) -> Plan:
     return check(_fetched(replace(made, weights_file=True)))
 
 
-def _fetched(made: Plan) -> Plan:
-    return with_fetches(made, constants_of(made), max(made.arena, key=lambda name: made.arena[name]))
+def early(made: Plan) -> Plan:
+    """Return the plan with constants that a callback begins to read while the layer before computes."""
+    return check(_fetched(replace(made, weights_file=True), early=True))
+
+
+def _fetched(made: Plan, *, early: bool = False) -> Plan:
+    return with_fetches(made, constants_of(made), max(made.arena, key=lambda name: made.arena[name]), early=early)
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +65,17 @@ def source(small: Plan) -> Source:
     return source_of(small.graph, small)
 
 
-@pytest.mark.parametrize("by_read", [False, True])
+@pytest.mark.parametrize("how", ["in place", "read", "read early"])
 @pytest.mark.parametrize("core", CORES)
-def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, by_read: bool, tmp_path: Path) -> None:
+def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, how: str, tmp_path: Path) -> None:
     """No constant is left in the C, which also compiles as C++."""
     rows = [row for row in VARIANTS if core_of(row) == core and row.files]
     chosen = [(next(case for case in cases_of(row) if len(case.graph.ops) == 1), row) for row in rows]
     made = replace(apart("cases", chosen), weights_file=True)
-    made = _fetched(made) if by_read else made
+    made = made if how == "in place" else _fetched(made, early=how == "read early")
     emitted(made, tmp_path, "cases")
     text = (tmp_path / "cases.c").read_text()
-    assert "[] = " not in text and ("(weights + AT_" in text) != by_read
+    assert "[] = " not in text and ("(weights + AT_" in text) == (how == "in place")
     assert not (tmp_path / "cases_weights.h").exists()
     compile_strictly(toolchain.host(), tmp_path / "cases.c")
     compile_strictly(toolchain.host(), tmp_path / "tw_weights.c")
@@ -84,23 +86,23 @@ def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, by_read: 
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("made_for", [in_file, fetched])
+@pytest.mark.parametrize("made_for", [in_file, fetched, early])
 @pytest.mark.parametrize("name", PLANS)
 def test_the_bytes_are_right(name: str, made_for: Place, tmp_path: Path, emulator: None) -> None:
     prove(made_for(PLANS[name]()), tmp_path, ["cortex-m4"])
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("made_for", [in_file, fetched])
+@pytest.mark.parametrize("made_for", [in_file, fetched, early])
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m55", "rv32imc"])
 def test_the_bytes_are_right_on_other_cores(core: str, made_for: Place, tmp_path: Path, emulator: None) -> None:
     made = made_for(plan(block(), Request("best", objective="speed", core=core)))
     prove(made, tmp_path, [core])
-    ran = target.invoke(_built(made, tmp_path, core), _sample(made))
+    ran = target.invoke(built_of(made, tmp_path, core), sample_of(made))
     assert ran.reads == [(each.offset, each.bytes) for reads in fetches(made).values() for each in reads][1:]
 
 
-@pytest.mark.parametrize("made_for", [in_file, fetched])
+@pytest.mark.parametrize("made_for", [in_file, fetched, early])
 @pytest.mark.parametrize("name", PLANS)
 def test_a_network_trained_again_needs_only_another_file(name: str, made_for: Place, tmp_path: Path) -> None:
     old = made_for(PLANS[name]())
@@ -149,7 +151,7 @@ def test_c_that_writes_into_its_file_is_a_fault(core: str, small: Plan, tmp_path
     written = defined.replace("uint8_t *const sram", "((uint8_t *)(uintptr_t)weights)[80] ^= 1;\n    uint8_t *const sram")
     (tmp_path / "chain.c").write_text(begin + written + end)
     with pytest.raises(Fault, match="wrote into its file of weights" if core == target.HOST else "write to 0x"):
-        target.invoke(target.build(small, tmp_path, "chain", core), _sample(small))
+        target.invoke(target.build(small, tmp_path, "chain", core), sample_of(small))
 
 
 def test_the_hash_is_of_header_and_body(source: Source) -> None:
@@ -205,7 +207,7 @@ def test_each_section_of_a_damaged_file_is_refused(made_for: Place, small: Plan,
     """On this machine; a byte of each array is changed, too."""
     small = made_for(replace(small, weights_file=False))
     source = source_of(small.graph, small)
-    built, sample, file = _built(small, tmp_path, target.HOST), _sample(small), source.data["chain.weights"]
+    built, sample, file = built_of(small, tmp_path, target.HOST), sample_of(small), source.data["chain.weights"]
     assert isinstance(built.program, host.Program)
     target.invoke(built, sample)
     at = [line.split("=")[1].split(",")[0] for line in source.files["chain.c"].splitlines() if "in the file" in line]
@@ -227,18 +229,18 @@ def test_each_section_of_a_damaged_file_is_refused(made_for: Place, small: Plan,
 def test_a_damaged_file_is_refused_on_a_core(core: str, made_for: Place, small: Plan, tmp_path: Path, emulator: None) -> None:
     small = made_for(replace(small, weights_file=False))
     source = source_of(small.graph, small)
-    built, sample, file = _built(small, tmp_path, core), _sample(small), source.data["chain.weights"]
+    built, sample, file = built_of(small, tmp_path, core), sample_of(small), source.data["chain.weights"]
     for name, (content, error) in (damaged(file) | ({"truncated": (file[:-1], READ_ERROR)} if small.fetches else {})).items():
         with pytest.raises(Fault, match=f"returned the error {error}$"):
             target.invoke(replace(built, weights=content), sample)
             pytest.fail(name)
 
 
-def _built(made: Plan, folder: Path, where: str) -> target.Build:
+def built_of(made: Plan, folder: Path, where: str) -> target.Build:
     return target.build(made, emitted(made, folder), made.graph.name, where)
 
 
-def _sample(made: Plan) -> list[bytes]:
+def sample_of(made: Plan) -> list[bytes]:
     return compare.pack(compare.samples(made.graph, 4, 0)[3])
 
 
@@ -310,117 +312,6 @@ def test_models_of_one_program_have_a_file_each(small: Plan, tmp_path: Path) -> 
     assert done.stdout.split() == ["0", "0", "-1", "-2", "-4", *outputs, *outputs, *["-1"] * 15, "0"]
 
 
-@pytest.mark.emulator
-@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
-def test_constants_are_overwritten_when_their_step_has_ended(core: str, small: Plan, tmp_path: Path, emulator: None) -> None:
-    """If a step reads its constants in the first inference only, the second gives wrong bytes, though no buffer lies there."""
-    made = fetched(replace(small, weights_file=False))
-    offsets, end = dict(made.offsets), made.arena["sram"] // 8 * 8 + 8
-    for name in map(copy_name, made.copies):
-        offsets[name], end = end, end + made.buffer(name).bytes // 8 * 8 + 8
-    end = offsets[name] + made.buffer(name).bytes
-    made = check(replace(made, offsets=offsets, arena={"sram": end}))
-    emitted(made, tmp_path)
-    text, sample = (tmp_path / "chain.c").read_text(), _sample(made)
-    right = target.invoke(target.build(made, tmp_path, "chain", core), sample, earlier=[sample])
-    begin = text.index("int chain_invoke")
-    reads = [found.start() + begin for found in re.finditer(r"\{\n +const int error = ", text[begin:])]
-    assert len(reads) == len(right.reads) > 5
-    for at in reads:
-        once = f"static int read_{at};\n    if (read_{at}++ == 0) "
-        (tmp_path / "chain.c").write_text(text[:at] + once + text[at:])
-        ran = target.invoke(target.build(made, tmp_path, "chain", core), sample, earlier=[sample])
-        assert ran.earlier == right.earlier and ran.outputs != right.outputs, once
-
-
-@pytest.mark.emulator
-@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
-def test_constants_that_a_callback_reads_have_no_address(core: str, small: Plan, tmp_path: Path, emulator: None) -> None:
-    """C that reads the first or a later array as if the callback's address was that of the file ends with a fault."""
-    made = fetched(replace(small, weights_file=False))
-    emitted(made, tmp_path)
-    text, begin = (tmp_path / "chain.c").read_text(), "    (void)io; /* nothing is streamed */\n"
-    assert text.count(begin) == 1
-    for offset in (FILE_HEAD, 5000):
-        stray = f"    (void)*((const volatile uint8_t *)(uintptr_t)memory->weights.read + {offset});\n"
-        (tmp_path / "chain.c").write_text(text.replace(begin, begin + stray))
-        with pytest.raises(Fault, match=r"chain_invoke: (read of|access to) 0x"):
-            target.invoke(target.build(made, tmp_path, "chain", core), _sample(made))
-
-
-@pytest.mark.emulator
-@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
-def test_a_layer_in_pieces_gives_the_same_bytes(core: str, tmp_path: Path, emulator: None) -> None:
-    """The plan of a network in pieces is read from its file again, and suits this network trained again."""
-    graph = NETWORKS["residual"]() if core == "cortex-m55" else NETWORKS["chain"]()
-    pieces = {op.outputs[0]: 2 for op in graph.ops if reads_by_channel(graph, op) and graph.output(op).shape[-1] > 2}
-    assert pieces
-    cut = with_pieces(graph, pieces)
-    inputs = dict(zip(graph.inputs, compare.samples(graph, 4, 0)[3], strict=True))
-    whole, parts = (ops.run(each, inputs) for each in (graph, cut))
-    assert all((parts[name] == whole[name]).all() for name in graph.outputs)
-    made = replace(fetched(plan(cut, Request("unfused", core=core))), pieces=pieces)
-    prove(made, tmp_path, [core])
-    back = from_json(to_json(made), graph)
-    assert back.pieces == pieces and source_of(cut, back).files == source_of(cut, made).files
-    new = plan_again(made, retrained(graph, 1))
-    assert new is not None and same_code(source_of(cut, made).files, source_of(new.graph, new).files)
-    for wrong in ({name: graph.tensors[name].shape[-1] for name in pieces}, {graph.outputs[0]: 1}):
-        text = to_json(replace(made, pieces=wrong))
-        with pytest.raises(CompileError, match=r"cannot be computed \d channels at a time"):
-            from_json(text, graph)
-
-
-FAILING = """\
-#include <stdio.h>
-#include <string.h>
-
-#include "chain.h"
-
-static union { uint8_t bytes[CHAIN_SRAM_BYTES]; uint64_t aligned; } arena;
-static uint8_t file[CHAIN_WEIGHTS_BYTES];
-static int32_t left;
-
-static int read(void *context, uint32_t offset, void *destination, uint32_t bytes)
-{
-    memcpy(destination, (uint8_t *)context + offset, bytes);
-    return left-- == 0 ? 77 : 0;
-}
-
-int main(int count, char **words)
-{
-    FILE *const source = fopen(words[count - 1], "rb");
-    const chain_memory memory = {.sram = {&arena, sizeof arena}, .weights = {read, file}};
-    const chain_memory none = {.sram = {&arena, sizeof arena}, .weights = {NULL, file}};
-    (void)!fread(file, 1, sizeof file, source);
-    fclose(source);
-    printf("%d", chain_init(&none));
-    for (int32_t calls = 0; calls < 10; ++calls) {
-        left = calls;
-        const int error = chain_init(&memory);
-        printf(" %d", error != 0 ? error : chain_invoke(&memory, NULL) + 1000);
-    }
-    printf(" %d %d", (int)CHAIN_INPUT_0_ZERO_POINT(&memory), (int)CHAIN_OUTPUT_0_ZERO_POINT(&memory));
-    printf(" %.9g %.9g", (double)CHAIN_INPUT_0_SCALE(&memory), (double)CHAIN_OUTPUT_0_SCALE(&memory));
-    return 0;
-}
-"""
-
-
-def test_an_error_of_the_callback_is_returned(small: Plan, tmp_path: Path) -> None:
-    """The check reads the file in 1 + 2 calls, 1 follows for the scales of inputs and outputs; invoke reads 5 times."""
-    made = fetched(replace(small, weights_file=False))
-    emitted(made, tmp_path)
-    (tmp_path / "main.c").write_text(FAILING)
-    words = ["-std=c99", "-O1", "-DTW_PLAIN_C", "-I", tmp_path, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "program"]
-    toolchain.compile_c(toolchain.host(), words)
-    done = subprocess.run([tmp_path / "program", tmp_path / "chain.weights"], capture_output=True, text=True, check=True)
-    words, ends = done.stdout.split(), [made.graph.tensors[name] for name in (*made.graph.inputs, *made.graph.outputs)]
-    assert words[:-4] == ["-1", *["77"] * 4, *["1077"] * 5, "1000"]
-    assert [int(word) for word in words[-4:-2]] == [tensor.zero_point for tensor in ends]
-    assert [np.float32(word) for word in words[-2:]] == [np.float32(tensor.scale) for tensor in ends]
-
-
 def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:
     made = fetched(replace(small, weights_file=False))
     names = [*made.copies]
@@ -447,9 +338,9 @@ def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:
 def test_the_file_costs_no_arena_and_few_instructions(small: Plan, tmp_path: Path, emulator: None) -> None:
     runs = {}
     for each in (replace(small, weights_file=False), small):
-        built = _built(each, tmp_path / str(each.weights_file), "cortex-m4")
+        built = built_of(each, tmp_path / str(each.weights_file), "cortex-m4")
         assert isinstance(built.program, emulated.Firmware)
-        runs[each.weights_file] = target.invoke(built, _sample(each)), built.sizes
+        runs[each.weights_file] = target.invoke(built, sample_of(each)), built.sizes
     (before, sizes), (after, with_file) = runs[False], runs[True]
     assert after.outputs == before.outputs and with_file["static"] == sizes["static"] == 0
     assert with_file["weights"] > sizes["weights"] and with_file["tables"] < sizes["tables"] + 100

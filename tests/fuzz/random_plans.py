@@ -28,7 +28,18 @@ from tinyweave import ops
 from tinyweave.codegen import Source, constants_of
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import kernels_for
-from tinyweave.planning import Buffer, Plan, Request, check, fetches, front, with_copies, with_fetches, with_pieces
+from tinyweave.planning import (
+    Buffer,
+    Plan,
+    Request,
+    check,
+    fetches,
+    front,
+    with_copies,
+    with_early_fetches,
+    with_fetches,
+    with_pieces,
+)
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
@@ -138,9 +149,9 @@ def with_random_constants(plan: Plan, rng: random.Random) -> Plan:
 
 
 def with_random_fetches(plan: Plan, rng: random.Random) -> Plan:
-    """Return the plan with constants that a callback reads, to the least arena or to random places."""
+    """Return the plan with constants that a callback reads, some early, to the least arena or to random places."""
     made = replace(plan, weights_file=True)
-    made = with_fetches(made, constants_of(made), "sram")
+    made = with_early_fetches(with_fetches(made, constants_of(made), "sram", early=rng.random() < 0.5))
     if rng.random() < 0.5:
         offsets = random_offsets(made.buffers, {pair: n for pair, n in rules_of(made).items() if rng.random() < 0.5}, rng)
         arena = max(offsets[b.name] + b.bytes for b in made.buffers)
@@ -249,14 +260,18 @@ def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
 
 
 READ = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
+WAIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
-def reader(plan: Plan, file: bytes, arena: int, reads: list[tuple[int, int]]) -> Callable[..., int]:
-    """Return the callback that reads a file of weights, and that overwrites constants that were read for an earlier step.
+def readers(plan: Plan, file: bytes, arena: int, reads: list[tuple[int, int]]) -> list[Callable[..., int]]:
+    """Return the callbacks `read`, `start` and `wait` for a file of weights.
+
+    Before a read, constants of earlier steps are overwritten. A destination that was only started is overwritten, too, until
+    `wait` writes it; `wait` fails if the model has changed it.
 
     `arena` is the address of the only memory; the offset and bytes of each read are appended to `reads`.
     """
-    wrong = target.spoiled(plan)
+    wrong, begun = target.spoiled(plan), list[tuple[int, bytes]]()
 
     def read(_: int | None, offset: int, to: int, count: int) -> int:
         for _, at, size in wrong.get(offset, ()):
@@ -265,7 +280,20 @@ def reader(plan: Plan, file: bytes, arena: int, reads: list[tuple[int, int]]) ->
         reads.append((offset, count))
         return int(offset + count > len(file))
 
-    return READ(read)
+    def start(_: int | None, offset: int, to: int, count: int) -> int:
+        failed = read(_, offset, to, count)
+        begun.append((to, ctypes.string_at(to, count)))
+        ctypes.memset(to, 0xA5, count)
+        return failed
+
+    def wait(_: int | None) -> int:
+        changed = any(ctypes.string_at(to, len(data)) != b"\xa5" * len(data) for to, data in begun)
+        for to, data in begun:
+            ctypes.memmove(to, data, len(data))
+        begun.clear()
+        return int(changed)
+
+    return [READ(read), READ(start), WAIT(wait)]
 
 
 class Rows(ctypes.Structure):
@@ -309,13 +337,15 @@ def run(
     aligned = np.empty(weights.size + 32, np.uint8)
     home = -aligned.ctypes.data % 16
     aligned[home : home + weights.size] = weights
-    # {data, bytes} of the only memory, then of the file of weights
+    # {data, bytes} of the only memory, then of the file of weights, or {read, context, start, wait}
     arena, reads = block.ctypes.data + begin, list[tuple[int, int]]()
-    memory = (ctypes.c_size_t * 4)(arena, size, aligned.ctypes.data + home, weights.size)
+    memory = (ctypes.c_size_t * 6)(arena, size, aligned.ctypes.data + home, weights.size)
     if plan.fetches:
-        callback = reader(plan, weights.tobytes(), arena, reads)
-        memory[2:] = ctypes.cast(callback, ctypes.c_void_p).value, 0
-    wanted = [(each.offset, each.bytes) for step, of_step in sorted(fetches(plan).items()) if step >= 0 for each in of_step]
+        callbacks = readers(plan, weights.tobytes(), arena, reads)
+        read, *later = (ctypes.cast(callback, ctypes.c_void_p).value for callback in callbacks)
+        memory[2:] = read, 0, *later
+    calls = [(each.start, step, each) for step, of_step in fetches(plan).items() if step >= 0 for each in of_step]
+    wanted = [(each.offset, each.bytes) for *_, each in sorted(calls, key=lambda call: call[:2])]
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
         found = library[f"{trial.name}_{verb}"]

@@ -93,13 +93,28 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "a copy of constants for no op": ("constants in RAM", lambda p: replace(p, copies={**p.copies, "bias": ()}), "read by ()"),
     "constants that are read a step too early": (
         "constants read by a callback",
-        lambda p: lived(p, "bias.copy", start=1),
-        "the copy 'bias.copy' is claimed in the steps 1 to 3, but read before step 2",
+        lambda p: lived(onto(p, "bias.copy", "weights_conv_2d_0.copy", 60), "bias.copy", start=0),
+        "the copy 'weights_conv_2d_0.copy' shares bytes with ['bias.copy']",
+    ),
+    "constants that are read early on an activation that dies before their step": (
+        "constants read by a callback",
+        lambda p: lived(onto(p, "bias.copy", p.graph.inputs[0]), "bias.copy", start=0),
+        "the copy 'bias.copy' shares bytes with ['image'",
+    ),
+    "constants that are read before the first step": (
+        "constants read by a callback",
+        lambda p: lived(p, "bias.copy", start=-1),
+        "the copy 'bias.copy' is claimed in the steps -1 to 3, but read for step 2",
+    ),
+    "constants that die before their step": (
+        "constants read by a callback",
+        lambda p: lived(p, "bias.copy", start=1, end=2),
+        "the copy 'bias.copy' is claimed in the steps 1 to 2, but read for step 2",
     ),
     "constants that are read before the step of another op": (
         "constants read by a callback",
         lambda p: lived(p, "bias.copy", start=4, end=5),
-        "the copy 'bias.copy' is claimed in the steps 4 to 5, but read before step 2",
+        "the copy 'bias.copy' is claimed in the steps 4 to 5, but read for step 2",
     ),
     "constants of functions besides invoke that are not kept": (
         "constants read by a callback",

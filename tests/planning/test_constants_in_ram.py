@@ -6,11 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 from cases.maps import block
+from cases.tiny import NETWORKS
 
 from tinyweave import api
 from tinyweave.api.plans import with_weights
@@ -19,6 +20,7 @@ from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.kernels.layer_cycles import COPIED_WORD, FlashReads
 from tinyweave.planning import (
+    Buffer,
     Constant,
     Limits,
     Plan,
@@ -27,10 +29,13 @@ from tinyweave.planning import (
     constants_in_ram,
     copy_name,
     cycles_to_copy,
+    fetches,
     from_json,
     plan,
     to_json,
     with_copies,
+    with_early_fetches,
+    with_fetches,
     without_copies,
     worth_copying,
 )
@@ -203,3 +208,56 @@ def test_weights_in_ram_make_the_anomalies_network_five_times_as_fast(shared: Pa
         times.append(api.estimate_latency_ms(made, board))
     in_flash, between, in_ram = times
     assert in_flash > 5 * in_ram and in_ram < 0.9 * between < 0.9 * 0.9 * in_flash
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_reads_begin_as_early_as_their_place_is_free(name: str) -> None:
+    """Each read takes the lowest place of the earliest step, also if the arena has more bytes, which only one step uses."""
+    bare = replace(plan(NETWORKS[name](), Request("unfused", core=CORE)), weights_file=True)
+    late, starts = with_fetches(bare, constants_of(bare), "sram"), set[tuple[int, ...]]()
+    for more, step in product(range(0, 200, 4), (0, len(late.stages) - 1)):
+        end = -(-late.arena["sram"] // 4) * 4 + more
+        used = Buffer("used", 4, step, step + 1)
+        made = replace(late, buffers=(*late.buffers, used), offsets={**late.offsets, "used": end}, arena={"sram": end + 4})
+        starts.add(_starts_by_brute_force(check(made)))
+    assert len(starts) > 1
+
+
+def _starts_by_brute_force(late: Plan) -> tuple[int, ...]:
+    """Compare `with_early_fetches` with all places of each read, in order; return the steps in which the reads begin."""
+    made, before = check(with_early_fetches(late)), 0
+    assert made.arena["sram"] <= late.arena["sram"] and made.copies == late.copies
+    for step, reads in fetches(late).items():
+        assert [read[:3] for read in fetches(made)[step]] == [read[:3] for read in reads]
+        for read in reads:
+            names = [copy_name(array) for array in read.arrays]
+            found = {read.start: late.offsets[names[0]]}
+            for start in range(before, step):
+                if any(made.variants[index] for stage in made.stages[start:step] for index in stage.ops):
+                    found[start] = _lowest(late, names, start, step, read.bytes)
+            start = min(start for start, at in found.items() if at is not None)
+            assert (made.buffer(names[0]).start, made.offsets[names[0]]) == (start, found[start]), read
+            buffers = tuple(made.buffer(b.name) if b.name in names else b for b in late.buffers)
+            late = replace(late, offsets={**late.offsets, **{name: made.offsets[name] for name in names}}, buffers=buffers)
+        before = max(0, step)
+    assert (made.offsets, made.buffers) == (late.offsets, late.buffers)
+    return tuple(made.buffer(copy_name(array)).start for array in made.copies)
+
+
+def _lowest(made: Plan, names: Sequence[str], start: int, last: int, size: int) -> int | None:
+    """Return the lowest place of `size` bytes that no buffer but `names` uses in steps from `start` to `last`, or None."""
+    align, first = max(made.buffer(name).align for name in names), made.offsets[names[0]]
+    alive = [b for b in made.buffers if b.name not in names and b.start <= last and start < b.end]
+    taken = {made.offsets[b.name] + byte for b in alive for byte in range(b.bytes)}
+    places = range(first % align, made.arena["sram"] - size + 1, align)
+    return next((at for at in places if taken.isdisjoint(range(at, at + size))), None)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_all_reads_begin_in_the_step_of_the_read_before(name: str) -> None:
+    bare = replace(plan(NETWORKS[name](), Request("unfused", core=CORE)), weights_file=True)
+    late, made = (check(with_fetches(bare, constants_of(bare), "sram", early=early)) for early in (False, True))
+    steps = [step for step in fetches(made) if step >= 0]
+    assert [read.start for step in steps for read in fetches(made)[step]] == [0, *steps][: len(steps)]
+    assert made.lower_bound >= late.lower_bound and made.arena["sram"] >= late.arena["sram"]
+    assert with_early_fetches(made).offsets == made.offsets

@@ -127,30 +127,35 @@ def _searched(
 ) -> tuple[planning.PlanSearch, Plan]:
     """Return the search of a request's plans, and its plan by the request's objective.
 
-    If a callback reads constants that exceed the RAM limit, it reads them in pieces.
+    If a callback reads constants that exceed the RAM limit, it reads them in pieces. Reads begin early where RAM is free.
     """
     search, limits = choices(model, request, known), request.limits
     plan = with_weights(search.plan(checked=False, progress=progress), request)
-    if not plan.fetches or not limits_excess(plan, request)[0] or (bytes_ := limits.bytes) is None:
-        return search, plan
-    room = bytes_ - stack_bytes(plan, request.core) - MORE_STACK
-    pieces = planning.channels_at_once(plan, model.graph, room)
-    cut = replace(model, graph=planning.with_pieces(model.graph, pieces))
-    made = with_weights(choices(cut, request).plan(checked=False, progress=progress), request) if pieces else plan
-    return search, replace(made, pieces=pieces) if sum(made.arena.values()) < sum(plan.arena.values()) else plan
+    if plan.fetches and limits_excess(plan, request)[0] and (bytes_ := limits.bytes) is not None:
+        room = bytes_ - stack_bytes(plan, request.core) - MORE_STACK
+        pieces = planning.channels_at_once(plan, model.graph, room)
+        cut = replace(model, graph=planning.with_pieces(model.graph, pieces))
+        made = with_weights(choices(cut, request).plan(checked=False, progress=progress), request) if pieces else plan
+        plan = replace(made, pieces=pieces) if sum(made.arena.values()) < sum(plan.arena.values()) else plan
+    return search, planning.with_early_fetches(plan) if plan.fetches else plan
 
 
 def with_weights(plan: Plan, request: Request) -> Plan:
-    """Return an unchecked plan with the copies of constants that `request.weights` asks for, or with reads of a file."""
+    """Return an unchecked plan with the copies of constants that `request.weights` asks for, or with reads of a file.
+
+    For `speed`, all reads begin early if that is within the RAM limit.
+    """
     if request.weights in ("flash", "file"):
         return replace(plan, weights_file=request.weights == "file")
     plan = replace(plan, weights_file=request.weights == "fetch")
     constants, (memory, free) = constants_of(plan), _roomiest(plan, request.limits)
+    room = None if free is None else free - stack_bytes(plan, request.core) - MORE_STACK
     if plan.weights_file:
-        return planning.with_fetches(plan, constants, memory)
+        made = planning.with_fetches(plan, constants, memory, early=request.objective == "speed" and room is not None)
+        is_within = room is None or made.arena[memory] - plan.arena.get(memory, 0) <= room
+        return made if is_within else planning.with_fetches(plan, constants, memory)
     if request.weights == "auto":
         core = cost_model_core(request.core)
-        room = None if free is None else free - stack_bytes(plan, request.core) - MORE_STACK
         constants = planning.worth_copying(plan, constants, room, core, request.limits.reads)
     return planning.with_copies(plan, constants, memory) if constants else plan
 

@@ -186,8 +186,14 @@ FILE_ERRORS = """
  * Reads the whole file of weights and returns -3 if it is none, or of another format, -4 if it belongs to other C, -5 if it is
  * damaged. The file must stay at its address."""
 READ_MEMBER = """\
-    /* read copies bytes at an offset of the file {m}.weights to a destination, and returns 0, or an error code */
-    struct {{ int (*read)(void *context, uint32_t offset, void *destination, uint32_t bytes); void *context; }} weights;"""
+    /* read copies bytes at an offset of the file {m}.weights to a destination, and returns 0, or an error code. start does no
+     * more than begin, and wait returns when all that start began is done; without them (NULL), read takes their place. */
+    struct {{
+        int (*read)(void *context, uint32_t offset, void *destination, uint32_t bytes);
+        void *context;
+        int (*start)(void *context, uint32_t offset, void *destination, uint32_t bytes);
+        int (*wait)(void *context);
+    }} weights;"""
 READ_ERRORS = """
  * Reads the whole file of weights and returns -3 if it is none, or of another format, -4 if it belongs to other C, -5 if it is
  * damaged, or the error code of read. All memories must stay in place: nothing else may use them between two calls."""

@@ -71,6 +71,9 @@ def weights_given(plan: Plan, name: str) -> tuple[str, str]:
         return "", ""
     if plan.fetches:
         function = f"{name}_read_weights"
-        return f"int {function}(void *context, uint32_t offset, void *destination, uint32_t bytes);", f"{{{function}, NULL}}"
+        return (
+            f"int {function}(void *context, uint32_t offset, void *destination, uint32_t bytes);",
+            f"{{{function}, NULL, NULL, NULL}}",
+        )
     array = f"{name}_weights"
     return f"extern const uint8_t {array}[{name.upper()}_WEIGHTS_BYTES];", f"{{{array}, sizeof {array}}}"

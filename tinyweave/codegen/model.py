@@ -372,7 +372,10 @@ def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str], fetch
     aligns = dict.fromkeys(plan.arena, f"{prefix}_ALIGN")
     aligns |= {"weights": f"{prefix}_WEIGHTS_ALIGN"} if plan.weights_file and not plan.fetches else {}
     wrong = [f"memory->{m}.data == NULL || (uintptr_t)memory->{m}.data % {align} != 0" for m, align in aligns.items()]
-    wrong += ["memory->weights.read == NULL"] * plan.fetches
+    wrong += [
+        "memory->weights.read == NULL",
+        "(memory->weights.start == NULL) != (memory->weights.wait == NULL)",
+    ] * plan.fetches
     small = (f"memory->{m}.bytes < {prefix}_{m.upper()}_BYTES" for m in aligns if plan.arena.get(m, 1))
     checks = "".join(
         f"    if ({tests}) {{\n        return {error};\n    }}\n"
@@ -411,15 +414,24 @@ if (error != 0) {{{{
 """
 PIECE = 4096  # most bytes of a file that a callback reads at once for the check
 Fetching = Mapping[int, list[str]]
+START = "begin_read"  # C variable of the callback that begins a read for a later step
 
 
 def _fetching(plan: Plan, at: Mapping[str, str]) -> Fetching:
-    """Return the lines of C that read the constants of each step by the callback, and those of init under -1."""
+    """Return the lines of C before each step that read constants by the callback, and those of init under -1.
+
+    A read for a later step only begins, and the model waits for it before that step.
+    """
     lines: dict[int, list[str]] = {}
     for step, reads in fetches(plan).items():
-        for array, _, count in reads:
-            line = f"memory->weights.read(memory->weights.context, AT_{array.upper()}, {at[copy_name(array)]}, {count})"
-            lines[step] = [*lines.get(step, []), *c.block(callback(line), [])]
+        if any(read.start < step for read in reads):
+            wait = "memory->weights.start != NULL ? memory->weights.wait(memory->weights.context) : 0"
+            lines.setdefault(step, []).extend(c.block(callback(wait), []))
+        for (array, *_), _, count, start in reads:
+            call = f"{START if start < step else 'memory->weights.read'}(memory->weights.context, AT_{array.upper()}, "
+            read = c.block(callback(f"{call}{at[copy_name(array)]}, {count})"), [])
+            note = c.comment_lines(f"for step {step + 1}, while this step runs") if start < step else []
+            lines.setdefault(min(start, step), []).extend([*note, *read])
     return lines
 
 
@@ -465,6 +477,10 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], *, fetch
     """Return the C function that runs the network once."""
     blocks = [_stage(plan, step, codes, at, core=core, first=fetching.get(step, [])) for step in range(len(plan.stages))]
     used = _bases(plan, (line for block in blocks for line in block))
+    if any(f" {START}(" in line for block in blocks for line in block):
+        used.append(
+            f"tw_weights_read *const {START} = memory->weights.start != NULL ? memory->weights.start : memory->weights.read;"
+        )
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{", *(f"    {line}" for line in used)]
     lines += [] if used else ["    (void)memory; /* every output is an input or a constant */"]
     lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]

@@ -13,7 +13,7 @@ from ..support.c_names import KEYWORDS, identifier
 OWN = frozenset(
     """
     memory memories weights io index i layer tick row col error input output write_input read_output step init reset invoke
-    rescale memcpy memset NULL
+    rescale memcpy memset NULL begin_read
     """.split()
 )
 # sections of linker scripts; each memory has a section of its name

@@ -36,6 +36,7 @@ from .constants_in_ram import (
     fetches,
     file_offsets,
     with_copies,
+    with_early_fetches,
     with_fetches,
     without_copies,
     worth_copying,

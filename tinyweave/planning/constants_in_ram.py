@@ -2,13 +2,13 @@
 
 In: a plan, its arrays of constants, the bytes of RAM that are free. Out: the plan with copies. The cycles that a copy saves are
 those of the model of Flash (`FlashReads`), which has no wait states for RAM. Constants that a callback reads are copies, too,
-which are alive in one step.
+which are alive in the step that needs them, and from the step on in which their read begins.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -58,8 +58,10 @@ def with_copies(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan:
     )
 
 
-def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan:
+def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str, *, early: bool = False) -> Plan:
     """Return an unchecked plan in which a callback reads the constants of a file: those of a step into `memory` before it.
+
+    If `early`, the read of a step begins in the step of the read before, and runs while layers compute.
 
     All buffers of the memory are placed again. The arrays of a step, in the order of the file, are one buffer for the
     placement, so that one call reads them. Arrays that functions besides `invoke` read are kept in all steps.
@@ -75,7 +77,8 @@ def with_fetches(plan: Plan, constants: Sequence[Constant], memory: str) -> Plan
         for each in arrays:
             inside[name].append((each, at := -(-end // each.align) * each.align))
             end = at + each.bytes
-        span = (0, len(plan.stages)) if step < 0 else (step, step + 1)
+        before = max((other for other in groups if other < step), default=0) if early else step
+        span = (0, len(plan.stages)) if step < 0 else (max(0, before), step + 1)
         joined.append(Buffer(name, end, *span, align, memory))
     there = {b.name: b for b in plan.buffers if b.memory == memory}
     placed = place(
@@ -122,17 +125,18 @@ def channels_at_once(plan: Plan, graph: Graph, room: int) -> dict[str, int]:
 
 
 class Fetch(NamedTuple):
-    """One call of the callback that reads a file of weights, to the copy of an array and of the arrays behind it."""
+    """One call of the callback that reads a file of weights, to the copies of arrays that are neighbours."""
 
-    array: str  # C name of the first array
+    arrays: tuple[str, ...]  # C names, in the order of the file
     offset: int  # in the file
     bytes: int
+    start: int  # step before which the call begins, at the latest the step that reads the arrays
 
 
 def fetches(plan: Plan) -> dict[int, list[Fetch]]:
-    """Return the calls of the callback before each step that has constants, and under -1 those of `init`; {} without callback.
+    """Return the calls of the callback for each step that has constants, and under -1 those of `init`; {} without callback.
 
-    One call reads the arrays of a step that are as far apart in RAM as in the file.
+    One call reads the arrays of a step that are as far apart in RAM as in the file. Steps are in order of execution.
     """
     if not plan.fetches:
         return {}
@@ -143,13 +147,48 @@ def fetches(plan: Plan) -> dict[int, list[Fetch]]:
     for name, copy in copies.items():
         offset, reads = places[name], found.setdefault(step_of.get(plan.copies[name][0], -1), [])
         if reads:
-            last, before = reads[-1], copies[reads[-1].array]
+            last, before = reads[-1], copies[reads[-1].arrays[0]]
             apart = offset - last.offset  # fewer than 4 bytes between two arrays are padding, in which no buffer begins
-            if copy.memory == before.memory and plan.offsets[copy.name] - plan.offsets[before.name] == apart < last.bytes + 4:
-                reads[-1] = last._replace(bytes=apart + copy.bytes)
+            is_next = plan.offsets[copy.name] - plan.offsets[before.name] == apart < last.bytes + 4
+            if is_next and (copy.memory, copy.start) == (before.memory, before.start):
+                reads[-1] = last._replace(arrays=(*last.arrays, name), bytes=apart + copy.bytes)
                 continue
-        reads.append(Fetch(name, offset, copy.bytes))
-    return found
+        reads.append(Fetch((name,), offset, copy.bytes, copy.start))
+    return dict(sorted(found.items()))
+
+
+def with_early_fetches(plan: Plan) -> Plan:
+    """Return an unchecked plan whose reads of a file begin in earlier steps, while other layers compute, if RAM is free there.
+
+    A read begins at the earliest in the step of the read before, which the model waits for. It moves to the lowest free place
+    for its longer lifetime, if there is one below the end of the arena. Other buffers do not move.
+    """
+    buffers, offsets, before = {buffer.name: buffer for buffer in plan.buffers}, dict(plan.offsets), 0
+    runs = [any(plan.variants[index] for index in stage.ops) for stage in plan.stages]
+    for step, reads in fetches(plan).items():
+        for read in reads:
+            copies = [buffers[copy_name(array)] for array in read.arrays]
+            first, align = offsets[copies[0].name], max(copy.align for copy in copies)
+            memory = copies[0].memory
+            others = [b for b in buffers.values() if b.memory == memory and b not in copies]
+            for start in (start for start in range(before, read.start) if any(runs[start : read.start])):
+                at = first % align
+                for other in sorted((b for b in others if b.start <= step and start < b.end), key=lambda b: offsets[b.name]):
+                    if at + read.bytes <= offsets[other.name]:
+                        break
+                    end = offsets[other.name] + other.bytes
+                    at = max(at, end + (first - end) % align)
+                if at + read.bytes <= plan.arena[memory]:
+                    offsets |= {copy.name: offsets[copy.name] + at - first for copy in copies}
+                    buffers |= {copy.name: replace(copy, start=start) for copy in copies}
+                    break
+        before = max(step, 0)
+    return replace(plan, buffers=tuple(buffers.values()), offsets=offsets, arena=_ends(plan, plan.buffers, offsets))
+
+
+def _ends(plan: Plan, buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> dict[str, int]:
+    """Return the bytes of each memory of a plan up to the end of its last buffer."""
+    return {each: max((offsets[b.name] + b.bytes for b in buffers if b.memory == each), default=0) for each in plan.arena}
 
 
 def file_offsets(arrays: Iterable[tuple[str, int, int]]) -> dict[str, int]:
@@ -167,11 +206,8 @@ def without_copies(plan: Plan) -> Plan:
         return plan
     names = set(map(copy_name, plan.copies))
     buffers = tuple(buffer for buffer in plan.buffers if buffer.name not in names)
-    ends = {
-        memory: max((plan.offsets[b.name] + b.bytes for b in buffers if b.memory == memory), default=0) for memory in plan.arena
-    }
     offsets = {buffer.name: plan.offsets[buffer.name] for buffer in buffers}
-    return replace(plan, buffers=buffers, offsets=offsets, arena=ends, lower_bound=0, copies={})
+    return replace(plan, buffers=buffers, offsets=offsets, arena=_ends(plan, buffers, offsets), lower_bound=0, copies={})
 
 
 def cycles_to_copy(sizes: Collection[int], reads: FlashReads | None) -> float:

@@ -98,6 +98,9 @@ def copies_lines(record: Record) -> list[str]:
         more = f"{ends} ms more at {fast} to {slow} MB per second"
         if reads["ms"] is not None:
             more = f"{duration(reads['ms'])} ({ends}) more if the callback copies from Flash"
+        if (hidden := reads["hidden_ms_range"]) and hidden[1]:
+            about = " to ".join(dict.fromkeys(map(rounded, hidden)))
+            more += f"; with callbacks start and wait, about {about} ms of them pass while layers compute"
         return [f"{line}; the time is without these reads: {more}"]
     if not (count := copied_bytes(record)):
         return []

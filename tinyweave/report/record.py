@@ -74,7 +74,7 @@ def record(
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
         "flash_waits": profile.waits if profile else None,
         "flash_reads": _reading(profile.reading) if profile else None,
-        "file_reads": _file_reads([count for _, count in profile.reads], device) if profile else None,
+        "file_reads": _file_reads([count for _, count in profile.reads], plan, device) if profile and plan else None,
         "latency_ms": _latency_ms(profile, device),
         "energy_mj": _energy_mj(profile, device),
         **_of(profile, "core", "compiler"),
@@ -105,7 +105,9 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
         "channels_once": dict(plan.channels_once) if plan else None,
         **foreseen(plan, device),
         "flash_reads": _reading(api.estimate_reading(plan, device)) if plan else None,
-        "file_reads": _file_reads([each.bytes for at, reads in fetches(plan).items() if at >= 0 for each in reads], device)
+        "file_reads": _file_reads(
+            [read.bytes for at, reads in fetches(plan).items() if at >= 0 for read in reads], plan, device
+        )
         if plan
         else None,
         "copies": _copies(plan, device) if plan and plan.copies and not plan.fetches else None,
@@ -126,20 +128,34 @@ def _copies(plan: Plan, device: Device | None) -> Record:
     }
 
 
-def _file_reads(sizes: Sequence[int], device: Device | None) -> Record | None:
+def _file_reads(sizes: Sequence[int], plan: Plan, device: Device | None) -> Record | None:
     """Return bytes, number and time of reads of a file of weights, by the bytes of each read; None without reads.
 
     If the Flash of the device is beside the chip, the callback is assumed to copy from there. Otherwise its memory is unknown,
-    and the range of time is that of `CALLBACK_BYTES_PER_S`.
+    and the range of time is that of `CALLBACK_BYTES_PER_S`. `hidden_ms_range` is the time of reads that pass while layers
+    compute, if they do not disturb each other.
     """
     if not sizes:
         return None
-    if device and device.bus and device.clock_hz:
-        cycles = [round(cycles_to_copy(sizes, api.flash_reads(device, case))) for case in range(3)]
-        fewest, likely, most = (_foreseen_ms(count, device) for count in cycles)
-    else:
-        likely, (most, fewest) = None, (round(sum(sizes) / speed * 1e3, 3) for speed in CALLBACK_BYTES_PER_S)
-    return {"bytes": sum(sizes), "reads": len(sizes), "ms": likely, "ms_range": [fewest, most]}
+    in_flash = device if device and device.bus and device.clock_hz else None
+
+    def took(sizes: Sequence[int], case: int) -> float:
+        if in_flash:
+            return milliseconds(round(cycles_to_copy(sizes, api.flash_reads(in_flash, case))), in_flash.clock_hz or 0)
+        return sum(sizes) / CALLBACK_BYTES_PER_S[case < 1] * 1e3
+
+    by_layer, hidden = api.estimate_layer_cycles(plan, device), None
+    if device and device.clock_hz and by_layer:
+        steps = [sum(by_layer.get(plan.graph.ops[index].name, 0) for index in stage.ops) for stage in plan.stages]
+        early = [(step, read) for step, reads in fetches(plan).items() for read in reads if read.start < step]
+        computed = [milliseconds(sum(steps[read.start : step]), device.clock_hz) for step, read in early]
+        hidden = [
+            round(sum(min(took([read.bytes], case), ms) for (_, read), ms in zip(early, computed, strict=True)), 3)
+            for case in (0, 2)
+        ]
+    fewest, likely, most = (round(took(sizes, case), 3) for case in range(3))
+    times = {"ms": likely if in_flash else None, "ms_range": [fewest, most], "hidden_ms_range": hidden}
+    return {"bytes": sum(sizes), "reads": len(sizes), **times}
 
 
 def _reading(reading: results.FlashTraffic | None) -> Record | None:

@@ -334,7 +334,7 @@ static void serve(void)
 
     memory_count = take_number();
     const int64_t by_read = take_number();
-    if (memory_count * (int64_t)sizeof(block) != host_model.memory_bytes) {
+    if ((memory_count + by_read) * (int64_t)sizeof(block) != host_model.memory_bytes) {
         stop("the model has another number of memories than the caller declared");
     }
     memories = allocate(memory_count * (int64_t)sizeof *memories);
@@ -344,9 +344,9 @@ static void serve(void)
         blocks[i].data = arena(&memories[i]);
         blocks[i].bytes = (size_t)memories[i].bytes;
     }
-    if (by_read) { /* the model's struct has the callback and its context in place of data and bytes */
-        const struct { int (*read)(void *, uint32_t, void *, uint32_t); void *context; } reader = {
-            read_weights, &memories[memory_count - 1]};
+    if (by_read) { /* the model's struct has the callback and its context in place of data and bytes, and NULL behind */
+        const struct { int (*read)(void *, uint32_t, void *, uint32_t); void *context, *start_and_wait[2]; } reader = {
+            read_weights, &memories[memory_count - 1], {NULL, NULL}};
         memcpy(&blocks[memory_count - 1], &reader, sizeof reader);
     }
     ends of;

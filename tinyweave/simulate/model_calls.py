@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+WRONG = b"\xa5"  # overwrites constants that are not to be read
 READ_ERROR = 9  # result of the callback that reads a file of weights, beyond its end
 PIECE = 1000  # most floats per call of write_input or read_output: several calls test `first` and `count`
 
@@ -32,6 +33,7 @@ class Rows:
         self.request, self.inputs = request, inputs
         self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
         self.reads: list[tuple[int, int]] = []  # (offset, bytes) of the file of weights
+        self.begun: list[tuple[int, bytes]] = []  # reads that wait_for_weights ends: (address, data)
 
     def bring(self, index: int, first: int, count: int) -> bytes:
         """Return the rows that read_rows requested of streamed input `index`; raise Stopped if it has no such rows."""
@@ -58,19 +60,30 @@ class Rows:
         else:
             self.take(index, first, count, partial(machine.read, address))
 
-    def read_weights(self, machine: Machine, wanted: Sequence[int]) -> int:
+    def read_weights(self, machine: Machine, wanted: Sequence[int], begins: bool = False) -> int:
         """Perform the callback that reads the file of weights; return its result. `wanted`: offset, destination, bytes.
 
-        Before, the constants of earlier steps in `spoiled` (offset in the file -> addresses and bytes) are overwritten.
+        Before, the constants of earlier steps in `spoiled` (offset in the file -> addresses and bytes) are overwritten. A read
+        that only `begins` overwrites its destination, too.
         """
         offset, address, count = wanted
         data = self.request["file"][offset : offset + count]
         if len(data) < count:
             return READ_ERROR
         for at, spoiled in self.request["spoiled"].get(offset, ()):
-            machine.write(at, b"\xa5" * spoiled)
-        machine.write(address, data)
+            machine.write(at, WRONG * spoiled)
+        machine.write(address, WRONG * count if begins else data)
+        self.begun += [(address, data)] if begins else []
         self.reads.append((offset, count))
+        return 0
+
+    def wait_for_weights(self, machine: Machine) -> int:
+        """End all reads that have begun: write their data; raise Stopped if the model has changed a byte of a destination."""
+        for address, data in self.begun:
+            if machine.read(address, len(data)) != WRONG * len(data):
+                raise Stopped("wrote to constants before their read had ended, which begin at", None, address)
+            machine.write(address, data)
+        self.begun = []
         return 0
 
 
@@ -105,9 +118,9 @@ class Machine(Protocol):
         """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""
 
 
-def blocks(request: Mapping[str, Any], read_weights: int) -> list[tuple[int, int]]:
-    """Return (address, bytes) of each memory of the model's struct, and of its file of weights or of `read_weights`."""
-    file = list(request["weights"]) if request["file"] is None else [(read_weights, 0)]
+def blocks(request: Mapping[str, Any], read: int, *others: int) -> list[tuple[int, ...]]:
+    """Return (address, bytes) of each memory of a model, and of its file of weights, or the callbacks that read this file."""
+    file = list(request["weights"]) if request["file"] is None else [(read, 0), others]
     return [(start + base, count) for start, base, count, _ in request["memories"]] + file
 
 
@@ -165,6 +178,8 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
             if not answer["status"]:
                 answer |= {"status": call("invoke", machine.io), "instructions": machine.instructions, **machine.report()}
                 answer["reads"] = rows.reads
+                if rows.begun:
+                    raise Stopped("ended before a read of constants")
             outputs = []
             for index, count in enumerate(request["outputs"]):
                 at = call("output", index)

@@ -36,9 +36,10 @@ MEMORY_START, MEMORY_STEP, STACK_START = 0x78000000, 0x02000000, 0x77FE0000
 MARGIN = 4096  # bytes of noise before and after a memory
 # in the ITCM: structs of memories and callbacks, return address of calls, code that stores a word, callbacks, vector table;
 # READ_WEIGHTS is at its end, so that C that takes the callback's address for that of the file cannot read an array there
-STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, WRITE_ROWS, READ_WEIGHTS, VECTORS = (
-    0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x7FFFE, 0x400)
+STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, WRITE_ROWS, READ_WEIGHTS, VECTORS, START_WEIGHTS, WAIT_FOR_WEIGHTS = (
+    0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x7FFFE, 0x400, 0x480, 0x500)
 )
+WEIGHTS = READ_WEIGHTS, START_WEIGHTS, WAIT_FOR_WEIGHTS
 VTOR, CPACR, CFSR, MMFAR, BFAR = 0xE000ED08, 0xE000ED88, 0xE000ED28, 0xE000ED34, 0xE000ED38
 FLOATS_ON = 0x00F00000
 SP, LR, PC, XPSR = 13, 14, 15, 25
@@ -254,11 +255,11 @@ class _Machine:
         self.begin(Rows(request))
         board.write(VECTORS, struct.pack("<16I", self.stack_top, *[FAULT | 1] * 15))
         board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: gdb cannot write the core's own registers
-        board.write(STRUCT, b"".join(struct.pack("<2I", *each) for each in blocks(request, READ_WEIGHTS | 1)))
+        board.write(STRUCT, b"".join(struct.pack("<2I", *each) for each in blocks(request, *(at | 1 for at in WEIGHTS))))
         board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
         for start, data in (request["flash"], request["ram"], request["stack"], *self.margins, *self.memories):
             board.write(start, data)
-        for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, READ_WEIGHTS, request["trace"]):
+        for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, *WEIGHTS, request["trace"]):
             if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
                 raise ConnectionError("QEMU rejects a breakpoint")
         for register, value in ((VTOR, VECTORS), (CPACR, FLOATS_ON)):
@@ -281,8 +282,11 @@ class _Machine:
                 rows = [board.register(number) for number in range(1, 4)]
                 self.rows.move(self, pc == READ_ROWS, [*rows, board.word(board.register(SP))])
                 board.set_register(0, 0)
-            elif pc == READ_WEIGHTS:
-                board.set_register(0, self.rows.read_weights(self, [board.register(number) for number in range(1, 4)]))
+            elif pc == WAIT_FOR_WEIGHTS:
+                board.set_register(0, self.rows.wait_for_weights(self))
+            elif pc in WEIGHTS:
+                wanted = [board.register(number) for number in range(1, 4)]
+                board.set_register(0, self.rows.read_weights(self, wanted, pc == START_WEIGHTS))
             else:
                 self.step = board.register(0)
                 self.credit()

@@ -117,21 +117,21 @@ def invoke(
 def spoiled(plan: Plan) -> dict[int, list[Part]]:
     """Return the constants to overwrite before a callback reads the next step's constants (`WeightsFile.spoiled`).
 
-    They are those of the step for which the callback was called before, without the bytes of buffers that are alive since.
+    They are those that were needed last since the callback was called before, or in the inference before, without the bytes of
+    buffers that are alive.
     """
-    by_step, copies, found = fetches(plan), set(map(copy_name, plan.copies)), dict[int, list[Part]]()
-    steps = sorted(by_step.keys() - {-1})
-    for before, step in zip(steps[-1:] + steps[:-1], steps, strict=True):
-        alive, parts = plan.alive(step), list[Part]()
-        for buffer in plan.alive(before):
-            if buffer.name in copies and buffer not in alive:
+    copies, found, before = set(map(copy_name, plan.copies)), dict[int, list[Part]](), 0
+    for read in (reads[0] for step, reads in fetches(plan).items() if step >= 0):
+        alive, parts = plan.alive(read.start), list[Part]()
+        for buffer in plan.buffers:
+            if buffer.name in copies and (not found or before < buffer.end <= read.start):
                 at, end = plan.offsets[buffer.name], plan.offsets[buffer.name] + buffer.bytes
                 for other in (other for other in alive if other.memory == buffer.memory):  # sorted by offset
                     begin = plan.offsets[other.name]
                     parts += [(buffer.memory, at, min(begin, end) - at)] if at < min(begin, end) else []
                     at = max(at, begin + other.bytes)
                 parts += [(buffer.memory, at, end - at)] if at < end else []
-        found[by_step[step][0].offset] = parts
+        found[read.offset], before = parts, read.start
     return found
 
 

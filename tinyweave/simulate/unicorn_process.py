@@ -37,8 +37,9 @@ describe, named = beside("disassembly.py", "describe", "named")
 Rows, Stopped, blocks, run_calls = beside("model_calls.py", "Rows", "Stopped", "blocks", "run")
 
 # addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks; unmapped bytes
-# follow READ_WEIGHTS, so that C that takes the callback's address for that of the file cannot read an array there
-STRUCT, RETURN, READ_ROWS, WRITE_ROWS, READ_WEIGHTS = 0x28000000, 0x10000000, 0x10001000, 0x10002000, 0x10003FFE
+# follow those of WEIGHTS, so that C that takes a callback's address for that of the file cannot read an array there
+STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
+READ_WEIGHTS, START_WEIGHTS, WAIT_FOR_WEIGHTS = WEIGHTS = 0x10003FFE, 0x10005FFE, 0x10007FFE
 IO = 0x100
 PAGE = 0x1000
 MACHINES = 2  # number of machines kept: one for a build, one for the same build with trace or caches
@@ -205,16 +206,16 @@ class UnicornMachine:
         self.starts = [start + base for start, base, *_ in request["memories"]]
         for start, *_, image in request["memories"]:
             self.place((start, image), read | write)
-        pointers = b"".join(struct.pack("<2I", *each) for each in blocks(request, READ_WEIGHTS | self.isa.mark))
+        pointers = b"".join(struct.pack("<2I", *each) for each in blocks(request, *(at | self.isa.mark for at in WEIGHTS)))
         callbacks = READ_ROWS, WRITE_ROWS
         pointers = pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks))
         self.place((STRUCT, pointers), read)
         for at in callbacks if request["streamed_inputs"] or request["streamed_outputs"] else ():
             self.place((at, self.isa.back), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
-        if request["file"] is not None:
-            self.place((READ_WEIGHTS // PAGE * PAGE, self.isa.back.rjust(PAGE, b"\0")), read | execute)
-            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_weights, begin=READ_WEIGHTS, end=READ_WEIGHTS)
+        for at in WEIGHTS if request["file"] is not None else ():
+            self.place((at // PAGE * PAGE, self.isa.back.rjust(PAGE, b"\0")), read | execute)
+            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_weights, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
         self.registers = self.engine.context_save()
@@ -326,11 +327,15 @@ class UnicornMachine:
             self.rows.move(self, address == READ_ROWS, arguments[1:])
             self.engine.reg_write(self.isa.result, 0)
 
-    def on_weights(self, *_: object) -> None:
-        """Serve the callback that reads the file of weights, which the model calls."""
+    def on_weights(self, _: unicorn.Uc, address: int, *rest: object) -> None:
+        """Serve a callback that reads the file of weights, which the model calls."""
         with self.failing():
-            wanted = [self.engine.reg_read(register) for register in self.isa.arguments[1:4]]
-            self.engine.reg_write(self.isa.result, self.rows.read_weights(self, wanted))
+            if address == WAIT_FOR_WEIGHTS:
+                result = self.rows.wait_for_weights(self)
+            else:
+                wanted = [self.engine.reg_read(register) for register in self.isa.arguments[1:4]]
+                result = self.rows.read_weights(self, wanted, address == START_WEIGHTS)
+            self.engine.reg_write(self.isa.result, result)
 
     @contextmanager
     def failing(self) -> Iterator[None]:

@@ -158,8 +158,9 @@ def _check_claims(plan: Plan) -> None:
 def _check_copies(plan: Plan) -> None:
     """Check that nothing overwrites a copy of constants while kernels read it; sizes are checked with the C.
 
-    `init` makes copies that are kept in all steps. A callback reads a copy before the step of its reader, whose buffers are
-    alive as claimed, and in `init` if functions besides `invoke` ("") read it.
+    `init` makes copies that are kept in all steps. A callback reads a copy before the step of its reader, or before an earlier
+    step if it is claimed from there on. Other buffers are alive as claimed. `init` reads copies for functions besides `invoke`
+    ("").
     """
     runs = {plan.graph.ops[i].name: step for step, stage in enumerate(plan.stages) for i in stage.ops if plan.variants[i]}
     extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
@@ -172,9 +173,10 @@ def _check_copies(plan: Plan) -> None:
         known = {*runs, ""} if plan.fetches else runs.keys()
         if not readers or len(set(readers)) < len(readers) or not known >= set(readers) or (plan.fetches and len(readers) > 1):
             raise UnsoundPlanError(f"the copy '{name}' is read by {readers}, not by {wanted} a kernel")
-        steps = (0, len(plan.stages)) if is_kept else (runs[readers[0]], runs[readers[0]] + 1)
+        step = 0 if is_kept else runs[readers[0]]
+        steps = (0, len(plan.stages)) if is_kept else (max(0, min(buffer.start, step)), step + 1)
         if (buffer.start, buffer.end) != steps:
-            kept = "kept in all" if is_kept else f"read before step {steps[0]}"
+            kept = "kept in all" if is_kept else f"read for step {step}"
             raise UnsoundPlanError(f"the copy '{name}' is claimed in the steps {buffer.start} to {buffer.end}, but {kept}")
         alive = [b.name for b in plan.buffers if b.name != name and b.start < steps[1] and steps[0] < b.end]
         if shared := [other for other in alive if not disjoint(extents[name], extents[other])]:
