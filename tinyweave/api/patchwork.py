@@ -30,15 +30,6 @@ WINDOWED: tuple[Family, ...] = ("convolution", "pool", "pad")  # a pad op has wi
 ALONG: tuple[Family, ...] = ("unary", "binary")
 
 
-class Extent(NamedTuple):
-    """A patch along one axis: `size` positions from `first` on, of which those in [begin, end) have right values."""
-
-    first: int
-    size: int
-    begin: int
-    end: int
-
-
 class PatchedOps(NamedTuple):
     """The ops `ops` of a graph, which compute the tensor `out` from the tensor `source`, and no other tensor that is read."""
 
@@ -106,36 +97,28 @@ def _window(graph: Graph, op: Op, axis: int) -> tuple[int, int, int]:
     return kernel[axis], op.attrs["stride"][axis], op.attrs.get("dilation", (1, 1))[axis]
 
 
-def _through(graph: Graph, op: Op, axis: int, patch: Extent) -> Extent | None:
+def _through(graph: Graph, op: Op, axis: int, patch: Size) -> Size | None:
     """Return the patch of the op's output from that of its input; None if the windows of both do not begin alike."""
-    full, out = graph.input(op).shape[1 + axis], graph.output(op).shape[1 + axis]
-    kernel, stride, dilation = _window(graph, op, axis)
-    pad = _before(graph, op, axis)
-    padding = same_padding(patch.size, kernel, stride, dilation) if any(map(any, op.attrs["padding"])) else (0, 0)
-    first, phase = divmod(patch.first - padding[0] + pad, stride)
-    size, span = output_size(patch.size, kernel, stride, dilation, padding), (kernel - 1) * dilation + 1
-    if phase or size < 1:
-        return None
-    begin = 0 if patch.first == patch.begin == 0 else -(-(patch.begin + pad) // stride)
-    end = out if patch.first + patch.size == patch.end == full else (patch.end - span + pad) // stride + 1
-    return Extent(first, size, max(begin, first, 0), min(end, first + size, out))
+    window, size = _window(graph, op, axis), patch[1] - patch[0]
+    padding = same_padding(size, *window) if any(map(any, op.attrs["padding"])) else (0, 0)
+    first, phase = divmod(patch[0] - padding[0] + _before(graph, op, axis), window[1])
+    return None if phase else (first, first + output_size(size, *window, padding))
 
 
-def _extents(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -> dict[str, Extent] | None:
-    """Return the extent of each tensor of a patch from source positions [begin, end); None if ops do not agree."""
-    found = {region.source: Extent(begin, end - begin, begin, end)}
+def _extents(graph: Graph, region: PatchedOps, axis: int, source: Size) -> dict[str, Size] | None:
+    """Return the positions of each tensor that a slice of the source gives; None if ops do not agree."""
+    found = {region.source: source}
     for op in region.ops:
-        patches = [found[name] for name in op.inputs if name in found]
-        patch = _through(graph, op, axis, patches[0]) if _is_windowed(op) else patches[0]
-        if patch is None or any((each.first, each.size) != (patches[0].first, patches[0].size) for each in patches):
+        patch, *others = {found[name] for name in op.inputs if name in found}
+        made = _through(graph, op, axis, patch) if _is_windowed(op) else patch
+        if made is None or others:
             return None
-        begin, end = max([patch.begin, *(each.begin for each in patches)]), min([patch.end, *(each.end for each in patches)])
-        found[op.outputs[0]] = patch if _is_windowed(op) else patch._replace(begin=begin, end=end)
+        found[op.outputs[0]] = made
     return found
 
 
-def _needed(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -> dict[str, Extent]:
-    """Return the extent of each tensor that positions [begin, end) of the region's output depend on."""
+def _needed(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -> dict[str, Size]:
+    """Return the first and the end position of each tensor that positions [begin, end) of the region's output depend on."""
     needs = {region.out: (begin, end)}
     for op in reversed(region.ops):
         low, high = _reads(graph, op, axis, *needs[op.outputs[0]])
@@ -144,34 +127,35 @@ def _needed(graph: Graph, region: PatchedOps, axis: int, begin: int, end: int) -
             if name is not None and graph.tensors[name].data is None:
                 known = needs.get(name, (low, high))
                 needs[name] = min(known[0], low), max(known[1], high)
-    return {name: Extent(low, high - low, low, high) for name, (low, high) in needs.items()}
+    return needs
 
 
-def _patches(graph: Graph, region: PatchedOps, axis: int, count: int, mode: str) -> list[dict[str, Extent]] | None:
+def _patches(graph: Graph, region: PatchedOps, axis: int, count: int, mode: str) -> list[dict[str, Size]] | None:
     """Return the extents of each of `count` patches along an axis, with the shortest slices; None if there are none."""
-    full, out = (graph.tensors[name].shape[1 + axis] for name in (region.source, region.out))
-    found = list[dict[str, Extent]]()
+    out = graph.tensors[region.out].shape[1 + axis]
+    found = list[dict[str, Size]]()
     if count > out:
         return None
     for number in range(count):
         begin, end = out * number // count, out * (number + 1) // count
         needed = _needed(graph, region, axis, begin, end)
-        extents = _around(graph, region, axis, needed, full) if mode == "same" else needed
-        if extents is None or any(each.size < 1 for each in extents.values()):
+        extents = _around(graph, region, axis, needed) if mode == "same" else needed
+        if extents is None or any(low >= high for low, high in extents.values()):
             return None
-        found.append(extents | {"": Extent(begin, end - begin, begin, end)})
+        found.append(extents | {"": (begin, end)})
     return found
 
 
-def _around(graph: Graph, region: PatchedOps, axis: int, needed: dict[str, Extent], full: int) -> dict[str, Extent] | None:
+def _around(graph: Graph, region: PatchedOps, axis: int, needed: dict[str, Size]) -> dict[str, Size] | None:
     """Return the extents of the shortest slice from which a patch is right if convolutions keep their padding."""
     if any(spec_of(op).family == "pad" for op in region.ops):
         return None
-    (low, _, _, high), (begin, _, _, end) = needed[region.source], needed[region.out]
+    low, high = needed[region.source]
+    full = graph.tensors[region.source].shape[1 + axis]
     starts, ends = range(low, max(low - MOST_EXTRA, 0) - 1, -1), range(high, min(high + MOST_EXTRA, full) + 1)
     for start, stop in sorted(product(starts, ends), key=lambda span: span[1] - span[0]):
-        extents = _extents(graph, region, axis, start, stop)
-        if extents is not None and extents[region.out].begin <= begin and extents[region.out].end >= end:
+        extents = _extents(graph, region, axis, (start, stop))
+        if extents is not None:  # from all needed positions: the windows of needed values read only needed ones and padding
             return extents
     return None
 
@@ -221,13 +205,13 @@ class _Patch(NamedTuple):
     graph: Graph
     tensors: dict[str, Tensor]
     ops: list[Op]
-    extents: tuple[dict[str, Extent], dict[str, Extent]]
+    extents: tuple[dict[str, Size], dict[str, Size]]
     suffix: str
     names: dict[str, str]
 
     def spans(self, name: str) -> list[Size]:
         """Return the first and the end position of a tensor of the region along rows and columns."""
-        return [(each[name].first, each[name].first + each[name].size) for each in self.extents]
+        return [each[name] for each in self.extents]
 
     def made(self, op: Op, origin: str, spans: Sequence[Size]) -> str:
         """Append an op, and the tensor that it computes, which holds spans of `origin`; return the tensor's name."""
