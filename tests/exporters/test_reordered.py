@@ -13,7 +13,8 @@ from fuzz.generate import random_network, random_order
 from tinyweave import api
 from tinyweave.exporters.tflite import reordered, to_tflite
 from tinyweave.importers.tflite import from_tflite
-from tinyweave.ir import CompileError, diff
+from tinyweave.ir import diff
+from tinyweave.planning.order.order_search import best_order, live_bytes, without_views
 from tinyweave.simulate import compare, litert
 
 
@@ -52,22 +53,22 @@ def test_litert_computes_the_same_from_a_reordered_file(seed: int) -> None:
 @pytest.mark.shared
 def test_a_reordered_real_model_needs_less_ram(shared: Path) -> None:
     model = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite")
-    done = api.reorder_model(model, "working_set")
-    assert done.best.peak == 19_600 and done.file != model.file
-    again = from_tflite(done.file, model.original.name)
-    assert max(sum(step.values()) for step in done.live(done.best.ops)) == 19_600
-    assert [op.kind for op in again.ops] == [model.original.ops[index].kind for index in done.best.ops]
+    graph = model.original
+    best = best_order(graph, without_views(graph))
+    file = reordered(model.file, best.ops)
+    assert best.peak == max(live_bytes(graph, best.ops, without_views(graph))) == 19_600 and file != model.file
+    assert [op.kind for op in from_tflite(file, graph.name).ops] == [graph.ops[index].kind for index in best.ops]
     inputs = compare.samples(model.graph, 3, 0)
-    for a, b in zip(litert.run(model.file, inputs), litert.run(done.file, inputs), strict=True):
+    for a, b in zip(litert.run(model.file, inputs), litert.run(file, inputs), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
-    old, new = (tflite.Model.GetRootAs(data, 0) for data in (model.file, done.file))
+    old, new = (tflite.Model.GetRootAs(data, 0) for data in (model.file, file))
     assert new.MetadataLength() == old.MetadataLength() and new.SignatureDefsLength() == old.SignatureDefsLength()
 
 
 @pytest.mark.shared
 def test_a_float_model_can_be_reordered(shared: Path) -> None:
     """tinyweave compiles int8 only, but reorders any file that it can read."""
-    done = api.reorder_model(api.read(shared / "models/derived__swiftnet_cell_ckpt75000_float.tflite"), "working_set")
+    done = api.reorder_model(api.read(shared / "models/derived__swiftnet_cell_ckpt75000_float.tflite"))
     before, after = (
         max(sum(step.values()) for step in done.live(order)) for order in (range(len(done.best.ops)), done.best.ops)
     )
@@ -78,10 +79,3 @@ def test_a_file_in_the_best_order_is_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(to_tflite(random_network(3, 1)))
     assert api.reorder_model(api.load(path)).file == path.read_bytes()
-
-
-def test_an_unknown_memory_count_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "one.tflite"
-    path.write_bytes(to_tflite(random_network(3, 1)))
-    with pytest.raises(CompileError, match="live, working_set"):
-        api.reorder_model(api.load(path), "most")

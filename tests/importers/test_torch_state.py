@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +15,6 @@ from torch import nn  # noqa: E402
 
 import tinyweave as tw  # noqa: E402
 from tinyweave import ops  # noqa: E402
-from tinyweave.importers.pt2 import from_pt2  # noqa: E402
 from tinyweave.importers.torch import from_module  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.ops.state import initial_state  # noqa: E402
@@ -146,22 +144,13 @@ def calls(shape: tuple[int, ...], count: int = CALLS) -> list[Any]:
     return list(torch.randn(count, *shape, generator=torch.Generator().manual_seed(1)))
 
 
-# slices that are changed, and nn.MultiheadAttention, need torch's decompositions, which a file is read without
-DECOMPOSED = {"shifted", "cached steps"}
-
-
-@pytest.mark.parametrize(
-    ("case", "as_file"), [*((case, False) for case in MODULES), *((case, True) for case in MODULES if case not in DECOMPOSED)]
-)
-def test_each_call_computes_what_torch_does(case: str, as_file: bool) -> None:
+@pytest.mark.parametrize("case", MODULES)
+def test_each_call_computes_what_torch_does(case: str) -> None:
     kind, shape = MODULES[case]
     torch.manual_seed(0)
     module = kind().eval()
     given = calls(shape)
-    file = io.BytesIO()
-    if as_file:
-        torch.export.save(torch.export.export(module, (given[0],)), file)
-    graph = from_pt2(file.getvalue(), "net") if as_file else from_module(module, given[0])
+    graph = from_module(module, given[0])
     state = initial_state(graph)
     assert len(state) == len(list(module.buffers()))
     for x in given:

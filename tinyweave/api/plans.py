@@ -24,7 +24,7 @@ from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, cycles_to_co
 from ..planning.kernels.flash_budget import code_range
 from ..planning.kernels.stack import stack_bytes
 from ..planning.layouts import MOST_POINTS
-from ..planning.order.order_search import best_order, without_views
+from ..planning.order.order_search import best_order
 from ..planning.search.pareto import COSTS, Candidate, most_distinct
 from ..planning.search.path_search import pareto_front
 from ..simulate.instruction_timing import TIMINGS, Cycles, milliseconds
@@ -44,7 +44,6 @@ OTHER_SCHEDULES = ("layer", "patch", "msf")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
 TFLITE_MICRO_CODE = 26_752
 MAX_PLAN = 1 << 26  # bytes of a plan's file
-COUNTS = {"live": views, "working_set": without_views}  # how memory is counted
 COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores with cycle constants of their own
 
 
@@ -476,16 +475,12 @@ def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
     raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
 
 
-def reorder_model(model: Model, count: str = "live") -> Reordering:
+def reorder_model(model: Model) -> Reordering:
     """Find the op order with the least peak memory by a bounded search, and rewrite the model's file in this order.
 
     LiteRT computes the same results from the new file. The result's `best` has the peak, and a lower bound on the peak of every
-    order; if they differ, a better order may exist.
-
-    `model` is from `read`, and `count` is as in Reordering.
+    order; if they differ, a better order may exist. `model` is from `read`.
     """
-    if count not in COUNTS:
-        raise CompileError(f"the count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
-    owner = COUNTS[count](model.original)
+    owner = views(model.original)
     best = best_order(model.original, owner)
-    return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops), model.original)
+    return Reordering(model, "live", owner, best, tflite_exporter.reordered(model.file, best.ops), model.original)

@@ -206,19 +206,19 @@ def _attempt(
         if node.op == IF and isinstance(args[0], np.ndarray):
             args = args[0], args[1 if np.any(args[0]) else 2]
         is_open = node.op == IF and isinstance(args[0], Map)
-        if not is_open and any(isinstance(value, Missing) for value in _leaves((args, kwargs))):
+        if not is_open and any(isinstance(value, Missing) for value in leaves((args, kwargs))):
             values[node.name] = Missing()
             continue
         try:
             if node.op in VIEWS or node.op.endswith("_"):
                 roots[node.name] = roots.get(node.args[0].name, node.args[0].name)
             values[node.name] = made = _applied(b, program, node.op, args, kwargs)
-            computed += new_bytes(made, _leaves((args, kwargs), np.ndarray))
+            computed += new_bytes(made, leaves((args, kwargs), np.ndarray))
             if node.op.endswith("_"):
                 _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
         except (Unsupported, *ILL_FORMED) as error:
             line = f" ({node.line})" if node.line else ""
-            problems.append((node.op, node.where or node.name, _why(error, _leaves((args, kwargs))) + line))
+            problems.append((node.op, node.where or node.name, _why(error, leaves((args, kwargs))) + line))
             values[node.name] = Missing()
         check_computed(computed)
     names = []
@@ -318,11 +318,11 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
     if op == "getitem":
         found = args[0][args[1]]
         return found() if callable(found) else found
-    for value in _leaves((args, kwargs)):
+    for value in leaves((args, kwargs)):
         if isinstance(value, Unavailable):
             raise Unsupported(value.why)
     function = program.functions.get(op) or program.functions.get(op.removesuffix("_"))
-    if function is None and not any(isinstance(value, COMPUTED) for value in _leaves((args, kwargs))):
+    if function is None and not any(isinstance(value, COMPUTED) for value in leaves((args, kwargs))):
         raise Unsupported(CONSTANT_ONLY)
     if function is None:
         refusal = refusal_of(program.framework, op.removesuffix("_"))
@@ -398,15 +398,15 @@ def check_not_stale(names: Iterable[str], stale: Collection[str]) -> None:
 
 def refs(node: Node) -> list[Ref]:
     """Return all Refs among the arguments of a node, in order; a value that is read twice is listed twice."""
-    return _leaves((node.args, node.kwargs), Ref)
+    return leaves((node.args, node.kwargs), Ref)
 
 
-def _leaves(value: Any, kind: type = object) -> list[Any]:
+def leaves(value: Any, kind: type = object) -> list[Any]:
     """Return all values of type `kind` in nested lists, tuples and dicts, in order."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list) or type(value) is tuple:  # a Ref or Unavailable is one value
-        return [leaf for part in value for leaf in _leaves(part, kind)]
+        return [leaf for part in value for leaf in leaves(part, kind)]
     return [value] if isinstance(value, kind) else []
 
 

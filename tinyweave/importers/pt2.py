@@ -1,7 +1,7 @@
 """Import a .pt2 file written by torch.export.save, without torch and without unpickling.
 
-In: the bytes of an untrusted file: a zip archive with the graph as JSON and the weights as raw bytes. Out: the Graph that
-`importers/torch.py` returns for the same program. Sample inputs, which are pickled, are ignored; pickled weights are refused.
+In: the bytes of an untrusted file: a zip archive with the graph as JSON and the weights as raw bytes. Out: a Graph. Sample
+inputs, which are pickled, are ignored; pickled weights are refused. `importers/torch.py` reads modules by way of these bytes.
 Source: torch's torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
 """
 
@@ -36,6 +36,7 @@ from .program import (
     folded,
     graph_of,
     input_type_advice,
+    leaves,
     line_of,
     new_bytes,
     op_name,
@@ -44,7 +45,7 @@ from .program import (
 )
 from .shapes import EXAMPLE, Axis, Dynamic, Shapes, fixed_shapes
 from .size_formulas import size_of, symbol_or_formula
-from .torch import computed, is_foldable
+from .torch_constants import computed, is_foldable
 
 MAX_FILE = 1 << 28  # bytes of the file, and of its unpacked content
 MAX_JSON = 1 << 26  # bytes of the graph; most of them are stack traces
@@ -67,19 +68,23 @@ STORED = {
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 DTYPES |= {9: "complex32", 10: "complex64", 11: "complex128", 13: "bfloat16", 28: "uint16"}
 POSITIONAL = 1
+NAMESPACES = ("torch.ops.", "aten.", "quantized_decomposed.", "higher_order.")  # prefixes of ops, left out in this order
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 
 
 def from_pt2(data: bytes, name: str, shapes: Shapes | None = None) -> Graph:
     """Return the graph, called `name`, of a .pt2 file; `shapes` gives inputs with dynamic axes a shape."""
     try:
-        return graph_of(fuse_functions(_read_archive(data, shapes)), name)
+        return graph_of(fuse_functions(read_archive(data, shapes)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
         raise CompileError("not a readable .pt2 file", f"it may be cut short or damaged; {AGAIN}") from error
 
 
-def _read_archive(data: bytes, shapes: Shapes | None) -> ImportedProgram:
-    """Unpack a .pt2 archive and return its program; raise CompileError if it is too large or old, or not one model."""
+def read_archive(data: bytes, shapes: Shapes | None, may_compute: Callable[[str], bool] = is_foldable) -> ImportedProgram:
+    """Unpack a .pt2 archive and return its program; raise CompileError if it is too large or old, or not one model.
+
+    `may_compute` returns whether torch may compute an ATen op on constants.
+    """
     with ZipFile(BytesIO(data)) as archive:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
@@ -105,7 +110,7 @@ def _read_archive(data: bytes, shapes: Shapes | None) -> ImportedProgram:
             path = f"data/{folder}/{config}.json"
             for key, entry in (_json(read(path))["config"] if path in parts else {}).items():
                 tensors[key] = partial(_tensor, key, entry, folder, read)
-        return _program(program, tensors, shapes)
+        return _program(program, tensors, shapes, may_compute)
 
 
 def _json(text: bytes) -> Any:
@@ -148,7 +153,10 @@ def _integer(name: str, value: Mapping[str, Any]) -> int:
 
 
 def _program(
-    program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]], shapes: Shapes | None
+    program: Mapping[str, Any],
+    tensors: Mapping[str, Callable[[], np.ndarray]],
+    shapes: Shapes | None,
+    may_compute: Callable[[str], bool],
 ) -> ImportedProgram:
     """Return the program of the archive's JSON; nodes of constants, which `tensors` reads by name, are computed."""
     if program["schema_version"]["major"] != SCHEMA:
@@ -178,7 +186,7 @@ def _program(
     states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
     read = dict.fromkeys(ref.name for call in calls for ref in refs(call))
     stored = {name: tensors[sources[name]] for name in read if name in sources and name not in states}
-    constants, nodes, stale = _folded(calls, stored, metas)
+    constants, nodes, stale = _folded(calls, stored, metas, may_compute)
     check_not_stale((ref.name for ref in outputs), stale)
     arrays = {name: value for name, value in constants.items() if isinstance(value, np.ndarray)}
     types = {name: _type_name(metas[name]) for name in axes}
@@ -201,7 +209,10 @@ def _outputs(signature: Mapping[str, Any], buffers: Mapping[str, str]) -> tuple[
 
 
 def _folded(
-    calls: Sequence[Node], stored: Mapping[str, Callable[[], np.ndarray]], metas: Mapping[str, Any]
+    calls: Sequence[Node],
+    stored: Mapping[str, Callable[[], np.ndarray]],
+    metas: Mapping[str, Any],
+    may_compute: Callable[[str], bool],
 ) -> tuple[dict[str, Any], list[Node], set[str]]:
     """Compute the nodes of constants: return all constants, the other nodes, and the stale constants.
 
@@ -214,10 +225,10 @@ def _folded(
 
     def compute(call: Node) -> Any:
         nonlocal total
-        if not _is_computed(call, constants):
+        if not _is_computed(call, constants, may_compute):
             return NotImplemented
         value = _computed(call, constants, metas.get(call.name, {}).get("dtype"))
-        check_computed(total := total + new_bytes(value, [constants[ref.name] for ref in refs(call)]))
+        check_computed(total := total + new_bytes(value, leaves([constants[ref.name] for ref in refs(call)], np.ndarray)))
         return value
 
     return constants, *folded(calls, constants, compute, _shares)
@@ -226,7 +237,8 @@ def _folded(
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
     """Return the name of an input or output (`what`, for the message); raise CompileError if it is not a tensor."""
     if "as_tensor" not in arg:
-        raise CompileError(f"an {what} of the program is {next(iter(arg), 'nothing')}, not a tensor", "make it a tensor")
+        value = None if "as_none" in arg else next(iter(arg.values()), None)
+        raise CompileError(f"an {what} of the program is {value!r:.60}, not a tensor", "make it a tensor")
     return str(arg["as_tensor"]["name"])
 
 
@@ -269,7 +281,9 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
     kwargs = {name: value for name, value in given if name is not None and value is not None}
     stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
     where, line = stack[1] if len(stack) > 2 else "", line_of(node["metadata"].get("stack_trace"))
-    target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
+    target = node["target"]
+    for namespace in NAMESPACES:
+        target = target.removeprefix(namespace)
     if any(key.startswith("as_sym") for output in node["outputs"] for key in output):
         return []  # a size, which `_numbers` computes
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
@@ -283,11 +297,9 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
 
 
 def _argument(arg: Mapping[str, Any]) -> Any:
-    """Return a serialised argument as plain Python data, with each tensor as a Ref."""
+    """Return a serialised argument as plain Python data, with each tensor as a Ref; other kinds, such as graphs, stay."""
     ((kind, value),) = arg.items()
-    if kind not in ARGUMENTS:
-        raise CompileError(f"the .pt2 file has an argument of the unknown kind {kind}", AGAIN)
-    return ARGUMENTS[kind](value)
+    return ARGUMENTS[kind](value) if kind in ARGUMENTS else value
 
 
 def _size(value: Mapping[str, Any]) -> Any:
@@ -403,12 +415,12 @@ def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
     return np.squeeze(x, tuple(dim for dim in dims if x.shape[dim] == 1))
 
 
-def _is_computed(node: Node, constants: Mapping[str, Any]) -> bool:
+def _is_computed(node: Node, constants: Mapping[str, Any], may_compute: Callable[[str], bool]) -> bool:
     """Return whether the output of a node whose arguments are all constant is computed at import."""
     if node.op.endswith("_") and node.op not in CONSTANT:  # an in-place op must reach all views of its argument
         changed = constants.get(node.args[0].name) if node.args and isinstance(node.args[0], Ref) else None
-        return is_foldable(node.op) and isinstance(changed, np.ndarray) and changed.flags.writeable
-    return node.op == "getitem" or node.op in CONSTANT or is_foldable(node.op)
+        return may_compute(node.op) and isinstance(changed, np.ndarray) and changed.flags.writeable
+    return node.op == "getitem" or node.op in CONSTANT or may_compute(node.op)
 
 
 def _computed(node: Node, constants: Mapping[str, Any], dtype: Any) -> Any:

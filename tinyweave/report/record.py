@@ -19,7 +19,7 @@ from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
-from ..planning import Limits, Plan, cycles_to_copy, fetches, without_copies
+from ..planning import Fetch, Limits, Plan, cycles_to_copy, fetches, without_copies
 from ..simulate.instruction_timing import Cycles, milliseconds
 from .in_time import stream_record
 from .schema import VERSION
@@ -147,12 +147,14 @@ def _file_reads(sizes: Sequence[int], plan: Plan, device: Device | None) -> Reco
     by_layer, hidden = api.estimate_layer_cycles(plan, device), None
     if device and device.clock_hz and by_layer:
         steps = [sum(by_layer.get(plan.graph.ops[index].name, 0) for index in stage.ops) for stage in plan.stages]
-        early = [(step, read) for step, reads in fetches(plan).items() for read in reads if read.start < step]
-        computed = [milliseconds(sum(steps[read.start : step]), device.clock_hz) for step, read in early]
-        hidden = [
-            round(sum(min(took([read.bytes], case), ms) for (_, read), ms in zip(early, computed, strict=True)), 3)
-            for case in (0, 2)
-        ]
+        early = [[(read, sum(steps[read.start : at])) for read in reads if read.start < at] for at, reads in fetches(plan).items()]
+
+        def passes(reads: Sequence[tuple[Fetch, int]], case: int) -> float:
+            windows = [milliseconds(cycles, device.clock_hz or 0) for _, cycles in reads]
+            each = sum(min(took([read.bytes], case), ms) for (read, _), ms in zip(reads, windows, strict=True))
+            return min(each, max(windows, default=0))  # the reads of a step share the time of the same layers
+
+        hidden = [round(sum(passes(reads, case) for reads in early), 3) for case in (0, 2)]
     fewest, likely, most = (round(took(sizes, case), 3) for case in range(3))
     times = {"ms": likely if in_flash else None, "ms_range": [fewest, most], "hidden_ms_range": hidden}
     return {"bytes": sum(sizes), "reads": len(sizes), **times}

@@ -31,7 +31,6 @@ class Build:
     folder: Path  # of the C files
     name: str  # prefix of the model's C functions
     target: str  # HOST, or the name of a core
-    traced: bool  # whether the C calls a hook after each step, so that memory can be read between steps
     program: host.Program | emulated.Firmware
     weights: bytes = b""  # the file of weights beside the C; empty if there is none
 
@@ -69,10 +68,10 @@ def build(plan: Plan, folder: Path, name: str, target: str, *, outside: Graph | 
     weights = (folder / f"{name}.weights").read_bytes() if plan.weights_file else b""
     if target == HOST:
         program = host.build(folder, name, trace=traced, floats=floats)
-        return Build(plan, outside, folder, name, target, traced, program, weights)
+        return Build(plan, outside, folder, name, target, program, weights)
     plain = bool(foreign(plan.variants, target))
     firmware = emulated.build(folder, name, target, trace=traced, plain=plain, floats=floats)
-    return Build(plan, outside, folder, name, target, traced, firmware, weights)
+    return Build(plan, outside, folder, name, target, firmware, weights)
 
 
 def with_trace(built: Build) -> Build:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import multiprocessing.process
 
 
-def limit_process(memory_bytes: int, seconds: int | None = None) -> None:
-    """Limit this process's address space, and its CPU time if `seconds` is given; forbid core dumps. Windows has no limits.
+def limit_process(memory_bytes: int) -> None:
+    """Limit this process's address space, and forbid core dumps. Windows has no limits.
 
     A lower limit, as by `ulimit -v`, stays: to raise it is an error.
     """
@@ -22,10 +22,9 @@ def limit_process(memory_bytes: int, seconds: int | None = None) -> None:
         import resource
     except ImportError:  # Windows
         return
-    for kind, wanted in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
-        if wanted is not None:
-            least = min(limit for limit in (wanted, *resource.getrlimit(kind)) if limit != resource.RLIM_INFINITY)
-            resource.setrlimit(kind, (least, least))
+    for kind, wanted in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0)):
+        least = min(limit for limit in (wanted, *resource.getrlimit(kind)) if limit != resource.RLIM_INFINITY)
+        resource.setrlimit(kind, (least, least))
 
 
 def memory_advice() -> str:

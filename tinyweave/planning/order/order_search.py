@@ -58,7 +58,7 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 def without_views(graph: Graph) -> dict[str, str]:
     """Return activation -> itself, as the owner of its memory: no tensor shares memory, and a view such as a reshape is a copy.
 
-    The paper on operator reordering (Liberis and Lane) counts RAM in this way. The option `working_set` selects it.
+    The paper on operator reordering (Liberis and Lane) counts RAM in this way.
     """
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
