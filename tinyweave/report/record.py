@@ -147,7 +147,8 @@ def _file_reads(sizes: Sequence[int], plan: Plan, device: Device | None) -> Reco
     by_layer, hidden = api.estimate_layer_cycles(plan, device), None
     if device and device.clock_hz and by_layer:
         steps = [sum(by_layer.get(plan.graph.ops[index].name, 0) for index in stage.ops) for stage in plan.stages]
-        early = [[(read, sum(steps[read.start : at])) for read in reads if read.start < at] for at, reads in fetches(plan).items()]
+        found = fetches(plan).items()
+        early = [[(read, sum(steps[read.start : at])) for read in reads if read.start < at] for at, reads in found]
 
         def passes(reads: Sequence[tuple[Fetch, int]], case: int) -> float:
             windows = [milliseconds(cycles, device.clock_hz or 0) for _, cycles in reads]

@@ -37,9 +37,9 @@ describe, named = beside("disassembly.py", "describe", "named")
 Rows, Stopped, blocks, run_calls = beside("model_calls.py", "Rows", "Stopped", "blocks", "run")
 
 # addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks; unmapped bytes
-# follow those of WEIGHTS, so that C that takes a callback's address for that of the file cannot read an array there
+# follow READ_WEIGHTS, so that C that takes the callback's address for that of the file cannot read an array there
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
-READ_WEIGHTS, START_WEIGHTS, WAIT_FOR_WEIGHTS = WEIGHTS = 0x10003FFE, 0x10005FFE, 0x10007FFE
+READ_WEIGHTS, START_WEIGHTS, WAIT_FOR_WEIGHTS = WEIGHTS = 0x10005FFE, 0x10003000, 0x10004000
 IO = 0x100
 PAGE = 0x1000
 MACHINES = 2  # number of machines kept: one for a build, one for the same build with trace or caches
@@ -214,7 +214,7 @@ class UnicornMachine:
             self.place((at, self.isa.back), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
         for at in WEIGHTS if request["file"] is not None else ():
-            self.place((at // PAGE * PAGE, self.isa.back.rjust(PAGE, b"\0")), read | execute)
+            self.place((at // PAGE * PAGE, self.isa.back.rjust(at % PAGE + len(self.isa.back), b"\0")), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_weights, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
