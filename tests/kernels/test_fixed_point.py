@@ -17,6 +17,8 @@ from tinyweave.support import toolchain
 INT32 = np.iinfo(np.int32)
 COUNT = 200_000
 EDGES = (0, 1, 2, 3, 4)
+# multipliers of 63 bits whose low half always carries, never, at times, and as one with 53 bits does
+EXACT = ((1 << 63) - 1, 1 << 62, (1 << 62) + (1 << 31), (0x40008001 << 32) + 0xFFFFFFFF, 0x5A82799FCEF32422 & -1024, 0)
 # C function of one array -> its expression of x and of a second number n
 EXPRESSIONS = {
     "logarithm": "logarithm(x)",
@@ -26,6 +28,7 @@ EXPRESSIONS = {
     "high_mul": "tw_high_mul(x, n)",
     **{f"rescale_down_{each}": f"tw_rescale_down(x, 2u * (uint32_t)n, {each} - 1)" for each in (1, 2, 8, 31)},
     "rounding_shift": "tw_rounding_shift(x, n)",
+    **{f"requantize_once_{each}": f"tw_requantize_once(x, {each}, n)" for each in EXACT},
     "saturate16": "tw_saturate16(x)",
     "high_mul16": "tw_high_mul16(x, n)",
     "logistic_q15": "tw_logistic_q15(x, n)",
@@ -107,6 +110,14 @@ def test_shifts_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
 def test_high_products_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
     x = numbers(INT32.min, INT32.max)
     assert np.array_equal(functions["high_mul"](x, n), fixed_point.high_mul(x, n))
+
+
+@pytest.mark.parametrize("shift", [29, 8, 0, -1, -2, -3, -9, -16, -31, -32])
+@pytest.mark.parametrize("multiplier", EXACT)
+def test_rescales_of_dense_layers_in_c_equal_ops(functions: dict[str, Function], multiplier: int, shift: int) -> None:
+    x = numbers(INT32.min, INT32.max)
+    expected, found = fixed_point.requantize_once(x, multiplier, shift), functions[f"requantize_once_{multiplier}"](x, shift)
+    assert np.array_equal(*(np.clip(each, -(1 << 28), 1 << 28) for each in (found, expected)))
 
 
 @pytest.mark.parametrize("n", [0, 1 << 30, (1 << 30) + 1, 1518500250, INT32.max])

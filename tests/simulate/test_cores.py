@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cases.strict import INCLUDE
-from cases.tiny import NETWORKS
+from cases.tiny import NETWORKS, activation, constant, graph, ramp
 from codegen.emitted import emitted
 from fuzz.generate import random_network
 from simulate.tiny_c import ARENA, INPUTS, body
 
 from tinyweave import ops
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Op, Tensor
 from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
 from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare, emulated
@@ -233,6 +233,38 @@ def test_fast_kernels_take_fewer_instructions_with_every_compiler(
         assert counts[compiler, core] < counts[compiler, "portable"]
     fast = [count for (_, kernels), count in counts.items() if kernels == core]
     assert max(fast) < 1.5 * min(fast), counts
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m4", "rv32imc"])
+def test_dense_layers_of_any_size_equal_the_reference_on_a_core(core: str, tmp_path: Path) -> None:
+    """Portable kernels: products of one to four filters at a time, of an odd or even number of inputs; scales up to 1.3."""
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    tensors, layers = [activation("x1", (1, 9), 0.05, 3)], list[Op]()
+    attrs = {"activation": "none", "keep_num_dims": False}
+    for index, (depth, units) in enumerate(pairwise((9, 7, 3, 2, 5, 1, 6, 17, 4)), 2):
+        scales, axis = (tuple(0.004 * 3.3**unit % 1.3 for unit in range(units)), 0) if index % 2 else ((0.02,), None)
+        tensors.append(constant(f"w{index}", ramp((units, depth), 29 + 2 * index), scales, axis))
+        bias = constant(f"c{index}", 99 * ramp((units,)).astype(np.int32), tuple(0.05 * scale for scale in scales), axis)
+        tensors += [bias, activation(f"x{index}", (1, units), 0.05, index)]
+        layers.append(Op(f"dense_{index}", "fully_connected", (f"x{index - 1}", f"w{index}", bias.name), (f"x{index}",), attrs))
+    run_twice(graph("dense", tensors, layers, ("x1",), tuple(op.outputs[0] for op in layers)), tmp_path, core)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m4", "rv32imc"])
+def test_matrix_products_equal_the_reference_on_a_core(core: str, tmp_path: Path) -> None:
+    """Portable kernels: up to four columns at a time, of contiguous columns or not, for odd and even depths."""
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    tensors, products, turns = list[Tensor](), list[Op](), [(False, True), (True, True), (False, False), (True, False)]
+    for index, (depth, cols, (adj_x, adj_y)) in enumerate(zip((9, 4, 6, 7), (7, 6, 9, 5), turns, strict=True)):
+        a, b = f"a{index}", f"b{index}"
+        tensors.append(activation(a, (2, depth, 3) if adj_x else (2, 3, depth), 0.05, 3))
+        tensors.append(activation(b, (2, cols, depth) if adj_y else (2, depth, cols), 0.02, -7))
+        tensors.append(activation(f"y{index}", (2, 3, cols), 0.05, index))
+        products.append(Op(f"op{index}", "batch_matmul", (a, b), (f"y{index}",), {"adj_x": adj_x, "adj_y": adj_y}))
+    inputs, outputs = (tuple(name for op in products for name in getattr(op, each)) for each in ("inputs", "outputs"))
+    run_twice(graph("products", tensors, products, inputs, outputs), tmp_path, core)
 
 
 @pytest.mark.parametrize("row", [row for row in VARIANTS if row.isa in ("dsp", "mve")], ids=lambda row: row.name)

@@ -77,7 +77,7 @@ TW_INLINE void outputs(const tw_fully_connected *p, const int8_t *x, const int8_
 /* Computes the outputs of at most four `filters` from `unit` on, from their sums of products. */
 static inline void rescale_filters(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t filters, int8_t *to)
 {
-    tw_fully_connected_finish_s8(p, unit, sums, filters, to);
+    tw_fully_connected_finish_s8(&p->layer, p->bias, unit, sums, filters, to);
 }
 
 TW_INLINE void outputs(const tw_fully_connected *p, const int8_t *x, const int8_t *weights, int32_t unit, int32_t filters,

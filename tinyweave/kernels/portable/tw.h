@@ -206,19 +206,37 @@ static inline int32_t tw_requantize(int32_t x, int32_t multiplier, int32_t shift
     return shift < 0 ? tw_rounding_shift(high, -shift) : high;
 }
 
-/* x * multiplier * 2^(shift - 63), rounded once, half away from zero; 0 <= multiplier < 2^63, -32 <= shift <= 30.
+/* The high word of a * b. */
+static inline uint32_t tw_high_word(uint32_t a, uint32_t b)
+{
+#ifdef TW_NO_LONG_PRODUCTS
+    const uint32_t a_low = a & 0xFFFF, a_high = a >> 16, b_low = b & 0xFFFF, b_high = b >> 16;
+    const uint32_t upper = a_high * b_low + (a_low * b_low >> 16), lower = a_low * b_high + (upper & 0xFFFF);
+    return a_high * b_high + (upper >> 16) + (lower >> 16);
+#else
+    return (uint32_t)((uint64_t)a * b >> 32);
+#endif
+}
+
+/* x * multiplier * 2^(shift - 63), rounded once, half away from zero; 0 <= multiplier < 2^63, -32 <= shift <= 29. Results beyond
+ * +-2^28 may be others beyond +-2^28: all are clamped to at most 16 bits.
  * What LiteRT computes in double, in integers: of the multiplier's low half only the product's high word counts. */
 static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t shift)
 {
-    const uint32_t magnitude = x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
-    const uint32_t high = (uint32_t)(multiplier >> 32), low = (uint32_t)multiplier;
-    const uint64_t product = (uint64_t)magnitude * high + (((uint64_t)magnitude * low) >> 32);
-    const int32_t right = 31 - shift;
-    const int64_t rounded = (int64_t)((product + ((uint64_t)1 << (right - 1))) >> right);
-    return (int32_t)(x < 0 ? -rounded : rounded);
+    const uint32_t sign = (uint32_t)(x >> 31), high = (uint32_t)(multiplier >> 32);
+    uint32_t magnitude = ((uint32_t)x ^ sign) - sign;
+    if (shift > -2) {
+        magnitude = magnitude >> (29 - shift) ? 1u << 31 : magnitude << (shift + 2);
+        shift = -2;
+    }
+    /* all of the product's low word is rounded away. It hardly ever carries: the product with the low half is below magnitude */
+    const uint32_t rest = magnitude * high;
+    const uint32_t carry = rest > ~magnitude && rest + tw_high_word(magnitude, (uint32_t)multiplier) < rest;
+    const uint32_t rounded = (((tw_high_word(magnitude, high) + carry) >> (-2 - shift)) + 1) >> 1;
+    return (int32_t)((rounded ^ sign) - sign);
 }
 
-/* Adds to sums the dot products of `count` inputs less `zero`, from input first_in of a pixel on, with the weights of 1 or 4
+/* Adds to sums the dot products of `count` inputs less `zero`, from input first_in of a pixel on, with the weights of 1 to 4
  * filters, from weight `first` on; a filter has `filter` bytes. */
 typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter, int32_t first,
                          int32_t count, int32_t filters, int32_t *sums);

@@ -57,26 +57,52 @@ void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filte
     __asm__ volatile(".syntax unified\n" DOT : "+r"(at) : : "r1", "r2", "r3", "r12", "cc", "memory");
 }
 
-#else
+#endif
 
-void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums)
+/* Adds the products of input i with two to four filters. */
+#define PRODUCTS_OF(i)                            \
+    do {                                          \
+        const int32_t value = x[i] - zero;        \
+        sum0 += value * w0[i];                    \
+        sum1 += value * w1[i];                    \
+        sum2 += filters >= 3 ? value * w2[i] : 0; \
+        sum3 += filters == 4 ? value * w3[i] : 0; \
+    } while (0)
+
+TW_INLINE void dot(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums, int32_t filters)
 {
-    int32_t sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
+    int32_t sum0 = sums[0], sum1 = sums[1], sum2 = filters >= 3 ? sums[2] : 0, sum3 = filters == 4 ? sums[3] : 0, i = 0;
     const int8_t *w0 = weights, *w1 = w0 + filter, *w2 = w1 + filter, *w3 = w2 + filter;
-    for (int32_t i = 0; i < count; ++i) {
-        const int32_t value = x[i] - zero;
-        sum0 += value * w0[i];
-        sum1 += value * w1[i];
-        sum2 += value * w2[i];
-        sum3 += value * w3[i];
+#ifdef __riscv /* two inputs per round, as loads do not increment their address */
+    for (; i < (count & ~1); i += 2) {
+        PRODUCTS_OF(i);
+        PRODUCTS_OF(i + 1);
+    }
+#endif
+    for (; i < count; ++i) {
+        PRODUCTS_OF(i);
     }
     sums[0] = sum0;
     sums[1] = sum1;
-    sums[2] = sum2;
-    sums[3] = sum3;
+    sums[filters == 2 ? 1 : 2] = filters == 2 ? sum1 : sum2; /* of two or three filters, the last sum again */
+    sums[filters - 1] = filters == 4 ? sum3 : filters == 3 ? sum2 : sum1;
 }
 
+#ifndef DOT
+void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums)
+{
+    dot(x, zero, weights, filter, count, sums, 4);
+}
 #endif
+
+void tw_dot_few(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t filters, int32_t *sums)
+{
+    if (filters == 3) {
+        dot(x, zero, weights, filter, count, sums, 3);
+    } else {
+        dot(x, zero, weights, filter, count, sums, 2);
+    }
+}
 
 void tw_dot1(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum)
 {

@@ -18,7 +18,9 @@ static inline void tw_dot_w4(const int8_t *pixel, int32_t first_in, int32_t zero
     if (filters == 4) {
         tw_dot4_w4(pixel + first_in, zero, weights, filter, first, count, sums);
     } else {
-        tw_dot1_w4(pixel + first_in, zero, weights, first, count, sums);
+        for (int32_t i = 0; i < filters; ++i) {
+            tw_dot1_w4(pixel + first_in, zero, weights + i * filter, first, count, sums + i);
+        }
     }
 }
 

@@ -113,7 +113,7 @@ ROWS: tuple[Variant, ...] = (
         applies=(rows_are_contiguous, sums_are_rounded_twice, shift_is_in_range, sums_are_in_range),
     ),
     matmul("tw_batch_matmul_s8"),
-    matmul("tw_batch_matmul_s16", types=S16, has_part=False, timed_as="tw_batch_matmul_s8"),
+    matmul("tw_batch_matmul_s16", types=S16, has_part=False),
     *(row(f"tw_fully_connected_s16_{isa}", types=S16, isa=isa, has_part=False) for isa in VECTOR_FORMS),
     row("tw_fully_connected_s16", types=S16, has_part=False),
 )

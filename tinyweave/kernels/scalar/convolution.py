@@ -95,10 +95,10 @@ def fours(given: Filters) -> Words:
     return joined(count // UNITS, given.padded(count).bias, words)
 
 
-def has_3_outputs(graph: Graph, op: Op) -> Check:
-    """There are at least 3 output channels: the portable kernel, which packs no inputs, takes fewer cycles for one or two."""
+def has_4_outputs(graph: Graph, op: Op) -> Check:
+    """There are at least 4 output channels: the portable kernel, which packs no inputs, takes fewer cycles for one to three."""
     units = graph.output(op).shape[-1]
-    return Check(units > 2, f"there are {units}")
+    return Check(units > 3, f"there are {units}")
 
 
 def quads_fit(graph: Graph, op: Op) -> Check:
@@ -180,7 +180,7 @@ def flash_of_eights(graph: Graph, op: Op) -> int:
 
 
 PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1)
-FULLY_CONNECTED = (has_weights, weights_are_int8, weights_have_no_zero_point, has_3_outputs, quads_fit)
+FULLY_CONNECTED = (has_weights, weights_are_int8, weights_have_no_zero_point, has_4_outputs, quads_fit)
 DENSE = (has_one_group, *PLAIN, rescales_are_normal, two_weights_fit)
 LEAN = (has_even_depth, *DENSE)
 EIGHTS = (depth_multiplier_is_1, has_8_channels, *PLAIN, rescales_are_normal)

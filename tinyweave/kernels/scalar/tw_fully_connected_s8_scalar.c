@@ -70,10 +70,9 @@ static inline void pack(uint32_t *to, int32_t low, int32_t high)
 /* Computes the outputs of a row of inputs. */
 static void multiply(const tw_fully_connected_dsp *p, const int8_t *from, int8_t *to, uint32_t *packed)
 {
-    const tw_fully_connected dense = {p->dense, 0, 0};
     const int32_t depth = p->dense.in.c, units = p->dense.out.c;
     const uint32_t *stream = p->stream;
-    uint32_t sums[FILTERS], *end = packed;
+    uint32_t sums[4 * FILTERS], *end = packed;
     int8_t last[4] = {0, 0, 0, 0}; /* inputs, filled up to a quad */
     for (int32_t i = depth & ~3; i < depth; ++i) {
         last[i & 3] = from[i];
@@ -83,9 +82,12 @@ static void multiply(const tw_fully_connected_dsp *p, const int8_t *from, int8_t
         pack(end, four[2], four[0]);
         pack(end + 2, four[3], four[1]);
     }
-    for (int32_t channel = 0; channel < units; channel += FILTERS) {
-        stream = four_sums(packed, end, stream, sums);
-        tw_fully_connected_finish_s8(&dense, channel, (const int32_t *)sums, tw_min(FILTERS, units - channel), to);
+    for (int32_t channel = 0, count; channel < units; channel += count) {
+        count = tw_min(4 * FILTERS, units - channel);
+        for (int32_t i = 0; i < count; i += FILTERS) {
+            stream = four_sums(packed, end, stream, sums + i);
+        }
+        tw_fully_connected_finish_s8(&p->dense, 0, channel, (const int32_t *)sums, count, to);
     }
 }
 

@@ -16,15 +16,13 @@ static inline tw_factor factor_of(const tw_dense *p, int32_t index)
     return factor;
 }
 
-static inline int32_t rescaled(int32_t x, tw_factor factor)
+static inline int8_t rescale(int32_t x, tw_factor factor, int32_t zero)
 {
     const uint32_t sign = (uint32_t)(x >> 31), magnitude = ((uint32_t)x ^ sign) - sign;
     /* if x is negative, ~product is the floor of its product; adding half then rounds halves away from zero */
     const int32_t product = tw_signed(tw_high_product(magnitude, factor.high, factor.low) ^ sign);
-    return (product + factor.half) >> factor.exponent;
+    return (int8_t)tw_ssat8(((product + factor.half) >> factor.exponent) + zero);
 }
-
-static inline int8_t rescale(int32_t x, tw_factor factor, int32_t zero) { return (int8_t)tw_ssat8(rescaled(x, factor) + zero); }
 
 /* Computes a range of the output. all_units: computes the outputs of one row. */
 TW_INLINE void all_rows(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range,

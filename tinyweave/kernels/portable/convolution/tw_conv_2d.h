@@ -8,7 +8,7 @@
 
 #include "tw_conv.h"
 
-/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4, of `filter` bytes. */
+/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters of `filter` bytes. */
 TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
                               int32_t filters, int32_t *sums, int32_t filter, tw_products *dot)
 {
@@ -68,7 +68,7 @@ TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_ran
                 const int32_t end = channel + group_out;
                 const int32_t shared = weights_zero ? -weights_zero * tw_conv_2d_inputs(p, &in, &window, first_in) : 0;
                 while (channel < end) {
-                    const int32_t filters = end - channel >= 4 ? 4 : 1;
+                    const int32_t filters = tw_min(end - channel, 4);
                     int32_t sums[4] = {shared, shared, shared, shared};
                     tw_conv_2d_sum(p, &in, &window, first_in, p->weights + channel * filter, filters, sums, filter, dot);
                     tw_conv_finish(p, channel, sums, filters, to + channel);

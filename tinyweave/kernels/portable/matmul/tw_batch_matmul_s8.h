@@ -27,18 +27,6 @@ void tw_batch_matmul_s16(const tw_batch_matmul *p, const void *a, const void *b,
 /* The same as tw_batch_matmul_s8 with the Arm DSP extension; a_step is 1, and b_step or b_col is 1. */
 TW_DECLARE_BINARY_FORMS(tw_batch_matmul_s8_dsp, tw_batch_matmul);
 
-/* The product of a row of a and a column of b. */
-static inline int32_t tw_matmul_product(const tw_batch_matmul *p, const int8_t *a, const int8_t *b)
-{
-    int32_t sum = 0;
-    for (int32_t k = 0; k < p->depth; ++k) {
-        sum += (*a - p->a_zero) * (*b - p->b_zero);
-        a += p->a_step;
-        b += p->b_step;
-    }
-    return sum;
-}
-
 /* The output of a sum of products. */
 static inline int8_t tw_matmul_output(const tw_batch_matmul *p, int32_t sum)
 {

@@ -19,25 +19,15 @@ typedef struct {
     const int32_t *bias;        /* [out.c], or a null pointer */
 } tw_fully_connected;
 
-/* The output of a sum of products of `channel`: rescaled with a single rounding, as LiteRT does here and only here. */
-int8_t tw_fully_connected_rescale(const tw_fully_connected *p, int32_t channel, int32_t sum);
-
-/* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */
-typedef void tw_fully_connected_finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count,
-                                       int8_t *pixel);
-
-static inline void tw_fully_connected_finish_s8(const tw_fully_connected *p, int32_t channel, const int32_t *sums,
-                                                int32_t count, int8_t *pixel)
-{
-    for (int32_t i = 0; i < count; ++i) {
-        pixel[channel + i] = tw_fully_connected_rescale(p, channel + i, sums[i]);
-    }
-}
+/* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products: rescaled with a single rounding, as
+ * LiteRT does here and only here. */
+void tw_fully_connected_finish_s8(const tw_dense *p, const int32_t *bias, int32_t channel, const int32_t *sums, int32_t count,
+                                  int8_t *pixel);
 
 /* The range of the output; a filter has `filter` bytes. Four output channels share each input. Weights have a zero point: the sum of x * (weight -
  * weights_zero) is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
 TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range,
-                                       int32_t filter, int32_t weights_zero, tw_products *dot, tw_fully_connected_finish *finish)
+                                       int32_t filter, int32_t weights_zero, tw_products *dot)
 {
     const int32_t depth = p->layer.in.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -50,11 +40,11 @@ TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, 
                 shared -= weights_zero * (from[i] - p->layer.in_zero);
             }
             while (channel < p->layer.out.c) {
-                const int32_t filters = p->layer.out.c - channel >= 4 ? 4 : 1;
+                const int32_t filters = tw_min(p->layer.out.c - channel, 4);
                 int32_t sums[4] = {shared, shared, shared, shared};
                 dot(from, 0, p->layer.in_zero, weights, filter, 0, depth, filters, sums);
                 weights += filters * filter;
-                finish(p, channel, sums, filters, to);
+                tw_fully_connected_finish_s8(&p->layer, p->bias, channel, sums, filters, to);
                 channel += filters;
             }
             from += depth;
@@ -68,7 +58,7 @@ static inline void tw_fully_connected_end_rows(const tw_fully_connected *p, tw_r
                                                void *out)
 {
     if (range.row_end * row == p->layer.in.c) {
-        tw_fully_connected_finish_s8(p, 0, sums, p->layer.out.c, (int8_t *)out);
+        tw_fully_connected_finish_s8(&p->layer, p->bias, 0, sums, p->layer.out.c, (int8_t *)out);
     }
 }
 
@@ -84,7 +74,7 @@ TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view
             shared -= weights_zero * (from[i] - p->layer.in_zero);
         }
         while (channel < p->layer.out.c) {
-            const int32_t filters = p->layer.out.c - channel >= 4 ? 4 : 1;
+            const int32_t filters = tw_min(p->layer.out.c - channel, 4);
             for (int32_t i = channel; i < channel + filters; ++i) {
                 sums[i] = shared + (y == 0 ? 0 : sums[i]);
             }
@@ -95,6 +85,15 @@ TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view
     }
     tw_fully_connected_end_rows(p, range, row, sums, out);
 }
+
+/* Defines the three forms of a kernel by the two functions above; dense: the parameters that tw_fully_connected_over takes. */
+#define TW_DENSE_FORMS(kernel, params, dense, filter, weights_zero, dot)                                             \
+    TW_FORMS(kernel, params, tw_whole(in, (dense)->layer.in), tw_whole(out, (dense)->layer.out), (dense)->layer.out, \
+             tw_fully_connected_over(dense, in, out, range, filter, weights_zero, dot))                              \
+    void kernel##_rows(const params *p, tw_view in, void *out, tw_range range, int32_t *sums)                        \
+    {                                                                                                                \
+        tw_fully_connected_over_rows(dense, in, out, range, sums, filter, weights_zero, dot);                        \
+    }
 
 /* Each _rows form takes a map, flattened, row by row. */
 

@@ -5,11 +5,8 @@
 #include "tw_fully_connected.h"
 #include "tw_multiply_s16.h"
 
-/* A sum times the multiplier with this index, rounded as tw_requantize_once does. */
-typedef int32_t tw_rescale_s16(const tw_dense *p, int32_t index, int32_t sum);
-
 TW_INLINE void tw_fully_connected_s16_over(const tw_fully_connected *p, const int16_t *in, int16_t *to,
-                                           tw_multiply_s16 *multiply, tw_rescale_s16 *scale)
+                                           tw_multiply_s16 *multiply)
 {
     const int32_t depth = p->layer.in.c, units = p->layer.out.c;
     tw_runs_s16 runs = {in, p->weights, depth, 0, 1, 0, 0, 1, 0, depth};
@@ -21,7 +18,8 @@ TW_INLINE void tw_fully_connected_s16_over(const tw_fully_connected *p, const in
             const tw_sums_s16 sums = multiply(&runs, filters);
             for (int32_t i = 0; i < filters; ++i) {
                 const int32_t index = p->layer.per_channel ? unit + i : 0, sum = tw_add_bias(sums.of[i], p->bias, unit + i);
-                *to++ = (int16_t)tw_clamp(scale(&p->layer, index, sum), p->layer.out_min, p->layer.out_max);
+                const int32_t scaled = tw_requantize_once(sum, p->layer.multiplier[index], p->layer.shift[index]);
+                *to++ = (int16_t)tw_clamp(scaled, p->layer.out_min, p->layer.out_max);
             }
             runs.weights += filters * depth;
             runs.before += filters;

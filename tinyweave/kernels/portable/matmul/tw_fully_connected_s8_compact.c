@@ -19,7 +19,8 @@ static void over(const tw_fully_connected *p, const tw_view *in, const tw_view *
             const int8_t *from = (const int8_t *)tw_pixel(in, y, x, p->layer.in.c);
             int8_t *to = (int8_t *)tw_pixel(out, y, x, p->layer.out.c);
             for (int32_t channel = 0; channel < p->layer.out.c; ++channel) {
-                to[channel] = tw_fully_connected_rescale(p, channel, product(p, from, channel, 0, p->layer.in.c));
+                const int32_t sum = product(p, from, channel, 0, p->layer.in.c);
+                tw_fully_connected_finish_s8(&p->layer, p->bias, channel, &sum, 1, to);
             }
         }
     }
