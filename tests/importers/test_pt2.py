@@ -227,6 +227,26 @@ def test_outputs_that_are_not_tensors_are_refused(output: Any, words: str) -> No
     assert f"an output of the program {words}" in refusal(saved(Whole(output), torch.randn(1, 4)))
 
 
+class Buffers(nn.Module):
+    """A module with buffers whose values are stored once for several elements, in another order, or not at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        values = torch.randn(1, 4)
+        for name, buffer in {"wide": values.expand(3, 4), "turned": torch.randn(4, 3).T, "none": torch.zeros(0, 4)}.items():
+            self.register_buffer(name, buffer)
+
+    def forward(self, x: Any) -> Any:
+        return torch.cat([x * self.wide, self.none]) + self.turned
+
+
+def test_buffers_of_any_strides_have_their_values() -> None:
+    module, x = Buffers(), torch.randn(3, 4)
+    for graph in (from_pt2(saved(module, x), "net"), from_module(module, x)):
+        (found,) = ops.run(graph, {graph.inputs[0]: x.numpy()}).values()
+        assert found == pytest.approx(module(x).numpy(), abs=1e-6)
+
+
 class Written(nn.Module):
     """A module that changes a constant in place and then reads it through another view."""
 
@@ -277,6 +297,11 @@ def set_strides(config: Any) -> None:
     config["config"]["conv.weight"]["tensor_meta"]["strides"][0]["as_int"] = 1 << 40
 
 
+def set_expanded(config: Any) -> None:
+    meta = config["config"]["conv.weight"]["tensor_meta"]
+    meta["sizes"][0]["as_int"], meta["strides"][0]["as_int"] = 1 << 40, 0
+
+
 def set_negative(config: Any) -> None:
     config["config"]["conv.weight"]["tensor_meta"]["storage_offset"]["as_int"] = -4
 
@@ -308,6 +333,7 @@ def set_zeros(program: Any) -> None:
         ({"weights": set_pickled_dtype}, "'conv.weight': is float16; only float32"),
         ({"weights": set_shape}, "'conv.weight': has the shape"),
         ({"weights": set_strides}, "'conv.weight': has the shape"),
+        ({"weights": set_expanded}, "'conv.weight': has the shape"),
         ({"weights": set_negative}, "not a readable .pt2 file; it may be cut short or damaged"),
         ({"graph": set_dynamic}, "'x': has an axis 2 of dynamic size; give its shape, such as --shape x=1,3,6,6 (in Python "),
         ({"weights": set_unknown_dtype}, "'conv.weight': is bfloat16; only float32"),

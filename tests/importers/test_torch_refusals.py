@@ -118,6 +118,11 @@ def test_parameters_with_nan_are_refused() -> None:
     assert "'weight': holds values that are not finite" in refusal(module, torch.randn(1, 3))
 
 
+def test_a_sparse_parameter_is_refused() -> None:
+    module = Of(lambda m, x: torch.sparse.mm(m.matrix, x), matrix=nn.Parameter(torch.eye(4).to_sparse()))
+    assert "torch.export.save cannot write the module: " in refusal(module, torch.randn(4, 4))
+
+
 def test_arguments_of_a_wrong_type_are_refused() -> None:
     with pytest.raises(CompileError, match=r"a function is not a PyTorch module"):
         from_module(lambda x: x, torch.randn(1, 3))

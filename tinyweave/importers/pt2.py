@@ -48,6 +48,7 @@ from .size_formulas import size_of, symbol_or_formula
 from .torch_constants import computed, is_foldable
 
 MAX_FILE = 1 << 28  # bytes of the file, and of its unpacked content
+MAX_EXPANDED = 1 << 16  # elements of a tensor that has more of them than the file stores
 MAX_JSON = 1 << 26  # bytes of the graph; most of them are stack traces
 MAX_NODES = 1 << 14
 MAX_RANK = 8
@@ -130,7 +131,7 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     stored = np.dtype(STORED[meta["dtype"]])
     values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), stored)[_integer(key, meta["storage_offset"]) :]
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
-    if prod(shape) == 0 or last >= values.size or prod(shape) > values.size:
+    if prod(shape) and (last >= values.size or prod(shape) > max(values.size, MAX_EXPANDED)):
         raise CompileError(f"has the shape {shape} but {values.size:,} values", "the file may be damaged", tensor=key)
     array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(values, shape, [stored.itemsize * step for step in strides]))
     if np.isnan(array).any():  # a mask may be infinite

@@ -132,7 +132,11 @@ def _converted(program: Any, shapes: Shapes | None = None) -> ImportedProgram:
     file = BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import_torch().export.save(program, file)
+        try:
+            import_torch().export.save(program, file)
+        except Exception as error:  # a tensor may be of any class
+            message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CompileError(f"torch.export.save cannot write the module: {message}", "make its tensors dense") from error
     return read_archive(file.getvalue(), shapes, _is_foldable)
 
 
