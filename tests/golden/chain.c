@@ -7,11 +7,11 @@
  *   offset ..    end   size  steps   tensor
  *        0 ..     64     64  ##....  conv_2d_0
  *        0 ..     64     64  ..##..  depthwise_conv_2d_1
+ *        0 ..      4      4  ...##.  mean_2
  *        0 ..      3      3  ....##  fully_connected_3
  *        0 ..      3      3  .....#  softmax_4  (output)
- *       20 ..     84     64  #.....  input
+ *        8 ..     72     64  #.....  input
  *       20 ..     84     64  .##...  move_1
- *       64 ..     68      4  ...##.  mean_2
  */
 
 #include "chain.h"
@@ -43,10 +43,10 @@ void TW_TRACE(int32_t step, int32_t layer);
 
 /* Offset of each tensor from the start of its memory, in bytes, and its name in the model. */
 enum {
-    AT_INPUT               = 20, /* 'image' */
+    AT_INPUT               =  8, /* 'image' */
     AT_CONV_2D_0           =  0, /* 'conv' */
     AT_DEPTHWISE_CONV_2D_1 =  0, /* 'dw' */
-    AT_MEAN_2              = 64, /* 'features' */
+    AT_MEAN_2              =  0, /* 'features' */
     AT_FULLY_CONNECTED_3   =  0, /* 'logits' */
     AT_SOFTMAX_4           =  0, /* 'scores' */
     AT_MOVE_1              = 20, /* 'conv:moved_1' */

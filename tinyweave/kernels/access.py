@@ -45,7 +45,7 @@ def _apart(steps: Steps) -> int:
 
 # (function that lists reads and writes in order, names of the kernels that read and write in this order)
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
-    (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8")),
+    (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8")),
     (partial(order.dense, at_once=1), ("tw_conv_2d_s16", "tw_conv_2d_s8_compact")),
     (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s16_mve", "tw_conv_2d_s16_dsp")),
@@ -74,8 +74,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.runs_of_a_row, ("tw_depthwise_3x3_s8_scalar",)),
     (order.strips, ("tw_depthwise_conv_2d_s8_dsp", "tw_depthwise_3x3_s8_m7")),
     (order.strips, ("tw_depthwise_conv_2d_s8_outliers_dsp",)),
-    (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
-    (partial(order.rows, at_once=4), ("tw_fully_connected_s8_raw_dsp",)),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4")),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8", "tw_fully_connected_s8_raw_dsp")),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_few_dsp",)),
@@ -89,8 +89,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.transposed, at_once=4), ("tw_transpose_conv_s8",)),
     (partial(order.transposed, at_once=1), ("tw_transpose_conv_s16",)),
     (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
-    (partial(order.matrices, at_once=1), ("tw_batch_matmul_s8",)),
-    (partial(order.matrices, at_once=4), ("tw_batch_matmul_s8_dsp",)),
+    (partial(order.matrices, rest_at_once=True), ("tw_batch_matmul_s8",)),
+    (order.matrices, ("tw_batch_matmul_s8_dsp",)),
     (partial(order.reductions, at_once=4), ("tw_mean_s8", "tw_mean_s8_dsp")),
     (partial(order.reductions, at_once=order.LANES), ("tw_mean_s8_mve",)),
     (

@@ -475,16 +475,16 @@ def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     return {0: Steps(np.minimum.reduceat(lowest, begins) * itemsize(x.dtype), ends * itemsize(out.dtype))}
 
 
-def matrices(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
+def matrices(graph: Graph, op: Op, *, rest_at_once: bool = False) -> dict[int, Steps]:
     """List, by input index, the reads and writes of batch_matmul.
 
-    Each step reads a row and `at_once` columns, then writes their outputs. If fewer than `at_once` columns remain, one step
-    reads each.
+    Each step reads a row and four columns, then writes their outputs. If fewer than four columns remain, one step reads all of
+    them (`rest_at_once`), or one step reads each.
     """
     a, b, shape = _numbered(graph.input(op, 0)), _numbered(graph.input(op, 1)), graph.output(op).shape
     row = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a)[..., :, :1]
     col = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b)[..., :1, :]
-    ends = _in_turns(shape[-1], at_once, rest_at_once=False)
+    ends = _in_turns(shape[-1], 4, rest_at_once=rest_at_once)
     steps, begins = (*shape[:-1], len(ends)), [0, *ends[:-1]]
     writes = np.arange(prod(shape[:-1]))[:, None] * shape[-1] + ends
     firsts = row, col[..., begins]
