@@ -34,7 +34,7 @@ def small() -> Plan:
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
 def test_constants_that_a_callback_reads_have_no_address(core: str, small: Plan, tmp_path: Path, emulator: None) -> None:
-    """C that reads the first or a later array as if the callback's address was that of the file ends with a fault."""
+    """A read from the callback's address plus the offset of an array in the file stops with a fault."""
     made = fetched(replace(small, weights_file=False))
     emitted(made, tmp_path)
     text, begin = (tmp_path / "chain.c").read_text(), "    (void)io; /* nothing is streamed */\n"
@@ -93,7 +93,7 @@ def test_a_layer_that_does_not_wait_for_its_constants_is_wrong(core: str, small:
 
 @pytest.mark.emulator
 def test_a_read_that_begins_while_its_place_is_in_use_is_wrong(small: Plan, tmp_path: Path, emulator: None) -> None:
-    """What the check refuses gives wrong bytes, or a layer writes to constants that are being read; also of one array alone."""
+    """A read that begins too early, of one array or all, gives wrong bytes, or a layer writes to its place: a fault."""
     made, outcomes = fetched(small), list[str]()
     right = target.invoke(built_of(made, tmp_path, "cortex-m4"), sample_of(made)).outputs
     for step, (read, *_) in fetches(made).items():

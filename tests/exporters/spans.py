@@ -1,4 +1,4 @@
-"""How many bytes LiteRT needs for activations, which the addresses of its tensors show."""
+"""Measure the bytes of LiteRT's activations, from the addresses of its tensors."""
 
 from __future__ import annotations
 

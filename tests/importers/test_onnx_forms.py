@@ -216,7 +216,7 @@ def test_an_if_with_a_constant_condition_is_its_branch(condition: Any, kind: str
 
 
 def test_an_if_on_an_integer_input_asks_for_a_value_in_the_file() -> None:
-    """So files of Silero VAD choose one of two networks by the sampling rate."""
+    """Files of Silero VAD contain two networks, and select one by the sampling rate in this way."""
     rate = [("Reshape", ("sr", "flat"), ("v",), {}), ("Equal", ("v", "rate"), ("c",), {})]
     given = {"flat": np.array([1]), "rate": np.array([16000])}
     file = onnx.load_from_string(with_if(None, TIMES, PLUS, before=rate))

@@ -35,7 +35,7 @@ PROGRAM = "qemu-system-arm"
 MEMORY_START, MEMORY_STEP, STACK_START = 0x78000000, 0x02000000, 0x77FE0000
 MARGIN = 4096  # bytes of noise before and after a memory
 # in the ITCM: structs of memories and callbacks, return address of calls, code that stores a word, callbacks, vector table;
-# READ_WEIGHTS is at its end, so that C that takes the callback's address for that of the file cannot read an array there
+# READ_WEIGHTS is in its last bytes, so that a read of an array from the callback's address on is a fault
 STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, WRITE_ROWS, READ_WEIGHTS, VECTORS, START_WEIGHTS, WAIT_FOR_WEIGHTS = (
     0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x7FFFE, 0x400, 0x480, 0x500)
 )

@@ -37,7 +37,7 @@ describe, named = beside("disassembly.py", "describe", "named")
 Rows, Stopped, blocks, run_calls = beside("model_calls.py", "Rows", "Stopped", "blocks", "run")
 
 # addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks; unmapped bytes
-# follow READ_WEIGHTS, so that C that takes the callback's address for that of the file cannot read an array there
+# follow READ_WEIGHTS, so that a read of an array from the callback's address on is a fault
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
 READ_WEIGHTS, START_WEIGHTS, WAIT_FOR_WEIGHTS = WEIGHTS = 0x10005FFE, 0x10003000, 0x10004000
 IO = 0x100
