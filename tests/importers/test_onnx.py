@@ -107,6 +107,15 @@ CASES: dict[str, Case] = {
     "clip-below": one("Clip", *CONV, given=[np.float32(-0.2)]),
     "clip-above": one("Clip", *CONV, given=[None, np.float32(0.3)]),
     "clip-infinite": one("Clip", *CONV, given=[np.float32(0), np.float32(np.inf)]),
+    "clip-to-computed-limits": (  # a decibel scale ends 80 dB below its maximum
+        [
+            ("ReduceMax", ("x",), ("top",), {"keepdims": 0}),
+            ("Sub", ("top", "range"), ("low",), {}),
+            ("Clip", ("x", "low", "top"), ("y",), {}),
+        ],
+        {"x": CONV},
+        {"range": np.float32(1.2)},
+    ),
     "prelu": one("PRelu", *CONV, given=[floats(4, 1, 1)]),
     "prelu-one": one("PRelu", *CONV, given=[floats(1)]),
     **{

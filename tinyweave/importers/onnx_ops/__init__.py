@@ -46,7 +46,7 @@ MAPPED: Mapping[str, Function] = {
     "Cast": maps.cast,
     "CastLike": maps.cast_like,
     "Celu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha, 1, 1 / alpha),
-    "Clip": maps.clip,
+    "Clip": elementwise.clamp,
     "Concat": maps.concat,
     "Conv": maps.convolution,
     "ConvTranspose": maps.transposed_convolution,

@@ -157,12 +157,6 @@ def variadic(kind: str) -> Function:
     return apply
 
 
-def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    """Import ONNX's Clip with constant limits; None means no limit."""
-    limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
-    return elementwise.clamp(b, x, *limits)
-
-
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
     """Import ONNX's PRelu with one slope, or one per channel."""
     slope = elementwise.constant(slope, "slope")
