@@ -349,6 +349,15 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "mv": of(lambda m, x: torch.mv(torch.ones(3, 4).tril(), x[0]), 1, 4),
     "variance-and-mean": of(lambda m, x: sum(torch.var_mean(x, 1, keepdim=True)), 1, 5, 4, 3),
     "like": of(lambda m, x: torch.cat([x, torch.zeros_like(x), torch.ones_like(x), torch.full_like(x, 0.3)], 1), 1, 2, 3, 4),
+    "like-sum": of(lambda m, x: x / torch.ones_like(x).cumsum(1).sum(2, keepdim=True), 1, 3, 5, 4),
+    "fill": of(lambda m, x: torch.fill(x, 0.3) + x, 1, 3, 5, 4),
+    "mask-written": of(lambda m, x: torch.index_put(x, [x < 0], torch.tensor(0.3)), 1, 3, 5, 4),
+    "mask-written-by-a-map": of(lambda m, x: torch.index_put(x, [x < 0], x[0, 0, 0, :1]), 1, 3, 5, 4),
+    "fold": of(
+        lambda m, x: functional.fold(2 * functional.unfold(x, (2, 3), stride=(2, 3)), (4, 9), (2, 3), stride=(2, 3)), 1, 2, 4, 9
+    ),
+    "reshape-as": of(lambda m, x: m.linear(x.flatten(1)).reshape_as(x).view_as(x), 1, 2, 4, 9, linear=nn.Linear(72, 72)),
+    "windows-apart": of(lambda m, x: x.unfold(-1, 5, 5).mean(2), 1, 3, 16),
     "slice-scatter": of(lambda m, x: torch.slice_scatter(x, x[:, :, 1:3] * 2, 2, 2, 4), 1, 2, 5, 4),
     "select-scatter": of(lambda m, x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), 1, 3, 5, 4),
     "lstm-projection": of(lambda m, x: m.lstm(x)[0], 1, 6, 5, lstm=nn.LSTM(5, 4, 2, batch_first=True, proj_size=3)),
@@ -385,6 +394,7 @@ TRANSPOSING: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "softmax-steps": of(lambda m, x: m.linear(x).softmax(1), 1, 5, 6, linear=nn.Linear(6, 4)),
     "rows-and-columns": of(lambda m, x: m.conv(m.conv(x).transpose(2, 3)) + m.conv(x), 1, 3, 8, 8, conv=nn.Conv2d(3, 3, 1)),
     "layer-norm-columns": of(lambda m, x: m.norm(m.conv(x)), 1, 3, 8, 8, conv=nn.Conv2d(3, 3, 1), norm=nn.LayerNorm(8)),
+    "windows": of(lambda m, x: m.linear(x.unfold(1, 8, 4)), 1, 30, 3, linear=nn.Linear(8, 5)),
     "unfold": of(lambda m, x: m.linear(functional.unfold(x.relu(), 3, 2, 1, 2)), 1, 2, 9, 8, linear=nn.Linear(12, 4)),
     "view-of-a-map": of(lambda m, x: m.conv(x).reshape(1, 6, 20).softmax(-1), 1, 3, 6, 5, conv=nn.Conv2d(3, 4, 1)),
 }
@@ -393,6 +403,13 @@ TRANSPOSING: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 def written(x: Any) -> Any:
     whole = x * 1
     whole[:, 1:2].relu_()
+    return whole
+
+
+def cleared(x: Any) -> Any:
+    whole = x * 1
+    whole[:, 1:2] = 0.5
+    whole[whole < 0] = 0.25
     return whole
 
 
@@ -407,6 +424,7 @@ def written_constant(x: Any) -> Any:
     ("function", "shape"),
     [
         (written, (1, 3, 4, 5)),
+        (cleared, (1, 3, 4, 5)),
         (written_constant, (1, 4)),
         (lambda x: torch.baddbmm(x[:, :4, :4], x, x.transpose(1, 2))[:, 0], (1, 4, 6)),
         (lambda x: torch.addcdiv(x, x, x.abs() + 1), (1, 4)),

@@ -90,6 +90,21 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
         (nn.Conv2d(1, 8, 3, padding=1), (1, 4, 4), "its map has 3 axes but its filters have 4"),
         (nn.ConvTranspose2d(1, 8, 2, 2), (1, 4, 4), "its map has 3 axes but its filters have 4"),
         (Of(lambda m, x: x[:, [0], [1]]), (1, 3, 8, 8), "it has several index tensors; index one axis after the other"),
+        (
+            Of(lambda m, x: nn.functional.fold(nn.functional.unfold(x, 3), 8, 3)),
+            (1, 3, 8, 8),
+            "its blocks overlap, or leave out pixels",
+        ),
+        (
+            Of(lambda m, x: nn.functional.fold(nn.functional.unfold(x, 3, stride=3), 8, 3, stride=3)),
+            (1, 3, 8, 8),
+            "its blocks overlap, or leave out pixels",
+        ),
+        (
+            Of(lambda m, x: x.index_put([x[:, 0] < 0], x[:, 0])),
+            (1, 3, 8, 8),
+            "it writes to places that are not given by one mask",
+        ),
     ],
 )
 def test_ops_that_tflite_cannot_compute_exactly_are_refused(module: nn.Module, shape: tuple[int, ...], words: str) -> None:

@@ -33,7 +33,6 @@ OTHER_NAMES: Mapping[str, str] = {
     "embedding_lookup": "embedding Gather",
     "equal": "eq",
     "expand_dims": "unsqueeze Unsqueeze",
-    "fill": "full_like ones_like",
     "fully_connected": "addmm linear matmul FusedGemm Gemm LinearClassifier LinearRegressor MatMul QGemm",
     "gather": "index_select Gather GatherElements",
     "gather_nd": "GatherND",
@@ -71,7 +70,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "reduce_min": "amin min",
     "reduce_prod": "prod",
     "relu6": "clamp hardtanh relu6 Clip",
-    "reshape": "flatten reshape unflatten view Flatten",
+    "reshape": "flatten reshape reshape_as unflatten view view_as Flatten",
     "resize_bicubic": "upsample_bicubic2d Resize",
     "resize_bilinear": "upsample_bilinear2d upsample_linear1d Resize",
     "resize_nearest_neighbor": (
@@ -79,7 +78,7 @@ OTHER_NAMES: Mapping[str, str] = {
     ),
     "reverse_v2": "flip",
     "scaled_elu": "celu selu Celu Selu",
-    "select_v2": "masked_fill where ScatterElements ScatterND Where",
+    "select_v2": "index_put masked_fill where ScatterElements ScatterND Where",
     "shrink": "hardshrink softshrink",
     "simple_rnn": "rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell RNN",
     "slice": "select slice",
@@ -121,7 +120,7 @@ op cannot give the same bytes in int8, the network is refused.
 The columns have the names of an op in `.tflite` files, in PyTorch and in ONNX; {NONE} means that the format has no such op. If
 `.tflite` has no such op, tinyweave writes several ops or a custom op to `.tflite` files. An op that no format has is created by
 tinyweave itself. PyTorch's names are names of ATen ops, as in programs of `torch.export`; torch decomposes other ops into
-these, if it can. ONNX ops on constants and shapes are computed when the file is read.
+these, if it can. Ops on constants and shapes, such as `ones_like`, are computed when the file is read.
 """
 REFUSED = """\
 ## Refused on purpose

@@ -182,7 +182,8 @@ def _program(
     inputs, sizes = fixed_shapes(axes, shapes, size_of)
     outputs, updates = _outputs(signature, buffers)
     numbers = _numbers(graph, sizes)
-    calls = [_with_numbers(made, numbers) for node in graph["nodes"] for made in _nodes(node)] + updates
+    calls = [_with_numbers(made, numbers) for node in graph["nodes"] for made in _nodes(node)]
+    calls = [_as_full(call, metas, sizes) if call.op in LIKE else call for call in calls] + updates
     changed = changed_in_place(calls) & {*buffers.values()}
     states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
     read = dict.fromkeys(ref.name for call in calls for ref in refs(call))
@@ -273,6 +274,18 @@ def _with_numbers(node: Node, numbers: Mapping[str, Any]) -> Node:
     """Return a node with the names of sizes in its arguments replaced by `numbers`."""
     read = {ref.name: numbers.get(ref.name, ref) for ref in refs(node)}
     return replace(node, args=resolved(node.args, read), kwargs=resolved(node.kwargs, read)) if numbers.keys() & read else node
+
+
+LIKE: dict[str, tuple[float, ...]] = {"full_like": (), "ones_like": (1.0,), "zeros_like": (0.0,)}
+
+
+def _as_full(call: Node, metas: Mapping[str, Any], sizes: Mapping[str, int]) -> Node:
+    """Return a call of an op in LIKE as a call of `full`, which is constant even if the network computes the map."""
+    shape = [
+        each["as_int"] if "as_int" in each else size_of(each["as_expr"]["expr_str"], sizes)
+        for each in metas[call.name]["sizes"]
+    ]
+    return replace(call, op="full", args=(shape, *(LIKE[call.op] or call.args[1:])), kwargs={})
 
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:

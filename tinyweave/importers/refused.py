@@ -52,7 +52,7 @@ REFUSALS = (
         "only constant places are read and written",
         "select with where (SELECT_V2) and a constant mask, or join slices with cat (CONCATENATION)",
         "DYNAMIC_UPDATE_SLICE, MATRIX_SET_DIAG, SCATTER_ND, SEGMENT_SUM, SPARSE_TO_DENSE, UNSORTED_SEGMENT_*",
-        "gather, index_put, scatter, scatter_add, take_along_dim",
+        "gather, scatter, scatter_add, take_along_dim",
     ),
     Refusal(
         "maps are not sampled at computed coordinates",
@@ -83,7 +83,7 @@ REFUSALS = (
         torch="max_pool1d_with_indices, max_pool2d_with_indices, max_unpool2d",
         onnx="MaxUnpool",
     ),
-    Refusal("blocks are not added where they overlap", "use a transposed convolution", torch="col2im", onnx="Col2Im"),
+    Refusal("blocks are not added where they overlap", "use a transposed convolution", onnx="Col2Im"),
     Refusal(
         "its slopes are random in training",
         "use leaky_relu with the mean of its slopes, which is the same in evaluation mode",

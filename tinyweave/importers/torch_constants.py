@@ -35,7 +35,7 @@ PURE = frozenset(
     hamming_window hann_window heaviside hypot isfinite isinf isnan kaiser_window kron lift_fresh_copy linspace
     logical_xor logspace meshgrid nan_to_num narrow new_full new_ones new_zeros norm numpy_T ones outer remainder
     rot90 scalar_tensor scatter sort std_mean swapaxes t take take_along_dim tensor_split tile trace tril
-    tril_indices triu triu_indices type_as unfold view_as vstack hstack xor zeros""".split()
+    tril_indices triu triu_indices type_as vstack hstack xor zeros""".split()
 )
 NOT_FOLDED = frozenset(("dropout", "feature_dropout", *aten.quantised.QUANTISED, *aten.recurrent.RECURRENT))
 

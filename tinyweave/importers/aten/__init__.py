@@ -35,6 +35,7 @@ OPS: dict[str, Function] = {
     **dict.fromkeys(("dropout", "feature_dropout"), axes.dropout),
     **dict.fromkeys(("max_pool1d", "max_pool2d"), spatial.max_pool),
     **dict.fromkeys(("reshape", "view"), view),
+    **dict.fromkeys(("reshape_as", "view_as"), lambda b, x, other: view(b, x, other.shape)),
     **dict.fromkeys(("upsample_bilinear2d", "upsample_linear1d"), resizing.linear),
     **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d"), resizing.nearest),
     "abs": spectrum.magnitude,
@@ -55,6 +56,7 @@ OPS: dict[str, Function] = {
     "clamp": elementwise.clamp,
     "clamp_max": lambda b, x, high: elementwise.clamp(b, x, None, high),
     "clamp_min": lambda b, x, low: elementwise.clamp(b, x, low, None),
+    "col2im": selecting.fold,
     "constant_pad_nd": lambda b, x, pads, value=0: axes.pad(b, x, pads, "constant", value),
     "copy": lambda b, x, source, *_: selecting.expand(b, source, np.shape(x) if isinstance(x, np.ndarray) else x.shape),
     "cosine_similarity": norms.cosine_similarity,
@@ -66,11 +68,11 @@ OPS: dict[str, Function] = {
     "embedding": lambda b, table, indices, *_: axes.take_all(b, table, 0, indices),
     "expand": selecting.expand,
     "expand_as": lambda b, x, other: selecting.expand(b, x, other.shape),
+    "fill": lambda b, x, value: np.full(x.shape, value, np.float32),
     "fft_rfft": spectrum.real_transform,
     "flatten": axes.flatten,
     "flip": selecting.flip,
     "fmod": elementwise.fmod,
-    "full_like": lambda b, x, value, **_: np.full(x.shape, value, np.float32),
     "gelu": elementwise.gelu,
     "glu": axes.glu,
     "group_norm": norms.group_norm,
@@ -81,6 +83,7 @@ OPS: dict[str, Function] = {
     "im2col": selecting.unfold,
     "imag": lambda b, x: x.imag,
     "index": selecting.index,
+    "index_put": selecting.index_put,
     "index_select": selecting.index_select,
     "instance_norm": norms.instance_norm,
     "layer_norm": norms.layer_norm,
@@ -97,7 +100,6 @@ OPS: dict[str, Function] = {
     "movedim": axes.movedim,
     "neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
     "one_hot": axes.one_hot,
-    "ones_like": lambda b, x, **_: np.ones(x.shape, np.float32),
     "pad": axes.pad,
     "pairwise_distance": norms.pairwise_distance,
     "permute": axes.permute,
@@ -140,18 +142,18 @@ OPS: dict[str, Function] = {
     "transpose": axes.transpose,
     "unbind": axes.unbind,
     "unflatten": axes.unflatten,
+    "unfold": selecting.windows,
     "unsqueeze": axes.unsqueeze,
     "upsample_bicubic2d": resizing.cubic,
     "view_as_real": spectrum.parts,
     "where": elementwise.where,
     "var": norms.variance,
     "var_mean": norms.variance_and_mean,
-    "zeros_like": lambda b, x, **_: np.zeros(x.shape, np.float32),
     **quantised.QUANTISED,
     **recurrent.RECURRENT,
 }
 # ops whose output shares the memory of their first argument: an in-place op on one of them changes both
 VIEWS = frozenset(
-    "chunk contiguous detach dropout feature_dropout flatten getitem movedim permute reshape select slice split "
-    "split_with_sizes squeeze to transpose unbind unflatten unsqueeze view".split()
+    "chunk contiguous detach dropout feature_dropout flatten getitem movedim permute reshape reshape_as select slice split "
+    "split_with_sizes squeeze to transpose unbind unflatten unfold unsqueeze view view_as".split()
 )

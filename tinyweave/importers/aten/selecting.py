@@ -11,8 +11,22 @@ import numpy as np
 
 from ..channels_last import Builder, Map, Unavailable, check_elements, view
 from ..unsupported import Unsupported, normalised_axis
-from .axes import concatenation, flatten, mean, ordered_tensor, pad, permute, reduce, slice_, sum_, take, take_all, unsqueeze
-from .elementwise import binary, constant
+from .axes import (
+    concatenation,
+    flatten,
+    mean,
+    movedim,
+    ordered_tensor,
+    pad,
+    permute,
+    reduce,
+    slice_,
+    sum_,
+    take,
+    take_all,
+    unsqueeze,
+)
+from .elementwise import binary, constant, where
 from .spatial import Ints, as_nhwc, image_layout, pair, windowed
 
 
@@ -28,6 +42,14 @@ def index(b: Builder, x: Map, indices: Sequence[Any]) -> Map:
         raise Unsupported("it has several index tensors; index one axis after the other")
     ((dim, at),) = given
     return take_all(b, x, dim, at if isinstance(at, Map) else constant(at, "index"))
+
+
+def index_put(b: Builder, x: Map, indices: Sequence[Any], value: Any, accumulate: bool = False) -> Map:
+    """Import aten.index_put, x[mask] = value, where the mask has the shape of the map, and the value is one number."""
+    mask = indices[0] if len(indices) == 1 and not accumulate else None
+    if getattr(mask, "shape", None) != x.shape or prod(getattr(value, "shape", ())) != 1:
+        raise Unsupported("it writes to places that are not given by one mask, or several values; use where with a mask")
+    return where(b, mask, value, x)
 
 
 def flip(b: Builder, x: Map, dims: Sequence[int]) -> Map:
@@ -162,3 +184,21 @@ def unfold(b: Builder, x: Map, kernel: Ints, dilation: Ints, padding: Ints, stri
         x = take(b, x, dim, windowed(k, s, d, counts[-1]).T.ravel())
     apart = view(b, x, (n, c, kernels[0], counts[0], kernels[1], counts[1]))
     return view(b, permute(b, apart, (0, 1, 2, 4, 3, 5)), (n, c * prod(kernels), prod(counts)))
+
+
+def windows(b: Builder, x: Map, dim: int, size: int, step: int) -> Map:
+    """Import aten.unfold, x.unfold(dim, size, step): windows along an axis, whose elements become a new last axis."""
+    dim = normalised_axis(len(x.axes), dim)
+    count = (x.shape[dim] - size) // step + 1
+    taken = take(b, x, dim, windowed(size, step, 1, count).ravel())
+    return movedim(b, view(b, taken, (*x.shape[:dim], count, size, *x.shape[dim + 1 :])), dim + 1, -1)
+
+
+def fold(b: Builder, x: Map, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Map:
+    """Import aten.col2im, columns [n, c * kh * kw, blocks] as a map [n, c, *size], if the blocks do not overlap and fill it."""
+    (h, w), (kh, kw) = pair(size, 4), pair(kernel, 4)
+    if pair(stride, 4) != (kh, kw) or pair(dilation, 4) != (1, 1) or pair(padding, 4) != (0, 0) or h % kh or w % kw:
+        raise Unsupported("its blocks overlap, or leave out pixels; use a transposed convolution")
+    n, columns, _ = x.shape
+    apart = view(b, x, (n, columns // (kh * kw), kh, kw, h // kh, w // kw))
+    return view(b, permute(b, apart, (0, 1, 4, 2, 5, 3)), (n, columns // (kh * kw), h, w))
