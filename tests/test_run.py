@@ -221,12 +221,19 @@ def test_outputs_that_are_maps_and_several_outputs_are_summed_up(capsys: Any, tm
 def test_bad_inputs_of_run(capsys: Any, small: Path, photos: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 5), np.float32))
     (tmp_path / "empty").mkdir()
+    (tmp_path / "text.png").write_text("no image")
     x, y = tiny.activation("x", (1, 64)), tiny.activation("y", (1, 64))
     (tmp_path / "flat.tflite").write_bytes(to_tflite(tiny.graph("flat", [x, y], [RELU], ("x",), ("y",))))
     for words, said in (
         ((tmp_path / "flat.tflite", "--inputs", photos), "which is not an image"),
         ((small, "--inputs", tmp_path / "x.npy"), "give that shape"),
-        ((small, "--inputs", tmp_path / "none.png"), "none.png"),
+        ((small, "--inputs", tmp_path / "none.png"), "there is no '"),
+        ((tmp_path / "flat.tflite", "--inputs", tmp_path / "none.wav"), "none.wav'; give a folder"),
+        ((small, "--inputs", tmp_path / "text.png"), "text.png' cannot be read as an image: cannot identify image file; leave"),
+        (
+            (small, "--inputs", photos, "--classes", tmp_path / "text.png"),
+            "1 names of classes are given, and the output has 4",
+        ),
         ((small, "--inputs", tmp_path / "empty"), "holds no samples"),
         ((small, "--inputs", photos, "--scale", "x"), "--scale x is no number"),
         ((small, "--inputs", photos, "-o", tmp_path / "y.txt"), "neither .npy nor .npz"),

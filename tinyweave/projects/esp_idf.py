@@ -28,6 +28,7 @@ def esp_idf(package: Package) -> Files:
     build = [
         f"Copy this folder to `components/{name}` of your project; the component's name is the folder's.",
         f"The example: `cd {folder} && idf.py set-target {values['target']} && idf.py flash monitor`.",
+        *([f"Its {package.foreign('esp-idf')}."] if package.foreign("esp-idf") else []),
     ]
     switch = f"set `CONFIG_TINYWEAVE_{name.upper()}_PROFILE=y` (`idf.py menuconfig`)."
     return {
