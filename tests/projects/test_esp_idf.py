@@ -42,6 +42,16 @@ def test_the_manifest_is_valid_and_the_check_rejects_faults(tmp_path: Path) -> N
         assert old in text and len(faults(text.replace(old, new))) == 1
 
 
+def test_the_example_runs_at_the_clock_of_the_estimate(tmp_path: Path) -> None:
+    """ESP-IDF runs an ESP32 at 160 MHz unless told otherwise."""
+    wanted = {"esp32": 240, "esp32-s3": 240, "esp32-c3": 160, None: None}
+    for device, clock in wanted.items():
+        folder = export(tmp_path / str(device), "esp-idf", device=device) / "examples" / "chain_example"
+        lines = (folder / "sdkconfig.defaults").read_text().splitlines()
+        assert lines[0] == f'CONFIG_IDF_TARGET="{(device or "esp32c3").replace("-", "")}"'
+        assert lines[3:] == ([f"CONFIG_ESP_DEFAULT_CPU_FREQ_MHZ_{clock}=y"] if clock else [])
+
+
 def test_it_says_that_kernels_of_an_arm_core_are_slow(capsys: Any, tmp_path: Path) -> None:
     said = "kernels are for a cortex-m4, and slow plain C on Espressif's chips: give --device, such as esp32-c3"
     path = tmp_path / "chain.tflite"

@@ -29,6 +29,7 @@ HOW = (  # what the README says before C that firmware of TFLite Micro does not 
     " as before:** your firmware keeps its interpreter, tensors and arena, which may shrink to what `arena_used_bytes()`"
     " returns, plus 16 bytes if it is not aligned to 16. **Or without an interpreter"
 )
+SECOND = "the same interpreter: export all models together, with an `--array` for each"
 # what the firmware of 33 projects includes, by folder below tensorflow/lite/
 HEADERS = {
     "": "version",
@@ -89,7 +90,7 @@ def tflm(package: Package) -> Files:
         "library.json": filled("tflm/library.json", **values),
         **below("src", library),
         **{f"model/{array}.cpp": _array(array, model) for array, model in zip(package.arrays, package.models, strict=False)},
-        "README.md": readme(package, title, build, f"define `{package.switch}`.", how=HOW),
+        "README.md": readme(package, title, build, f"define `{package.switch}`.", how=HOW, second=SECOND),
     }
 
 
