@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("docs/*.md", "examples/keywords/digits.tflite")  # not inputs.npy, which has another licence
+SHIPPED = ("docs/*.md", "examples/keywords/digits.*")  # not inputs.npy, which has another licence
 
 
 class BuildWithPages(build_py):

@@ -83,6 +83,33 @@ def test_images_give_the_bytes_of_litert_by_the_factors_that_the_file_records(sm
     assert [each[0].tobytes() for each in others.values] != [each.tobytes() for each in expected], "what is given goes first"
 
 
+@pytest.mark.emulator
+def test_deploy_shows_the_outputs_of_its_inputs(capsys: Any, small: Path, photos: Path, tmp_path: Path, emulator: None) -> None:
+    """As `run` does, for the first ten; a model that was loaded is a function of arrays, too."""
+    path, names = tmp_path / "small.tflite", ["ant", "bee", "cat", "dog"]
+    path.write_bytes(small.read_bytes())
+    path.with_suffix(".json").write_text(json.dumps({"classes": names}))
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "x.npy", given := rng.integers(-128, 128, (12, 16, 16, 3)).astype(np.int8))
+    expected = tw.load(path)(given)
+    done = tw.deploy(path, "nrf52840", out=tmp_path / "a", inputs=list(given))
+    assert done.outputs and done.outputs.place == "C on the emulated cortex-m4" and expected.place == "C on this machine"
+    assert [y.tobytes() for (y,) in done.outputs.values] == [y.tobytes() for (y,) in expected.values]
+    assert tw.deploy(path, "nrf52840", out=tmp_path / "a").outputs is None
+    with pytest.raises(CompileError, match=r"^inputs are of the type int"):
+        tw.load(path)(3)
+    assert run("deploy", path, "--device", "nrf52840", "--inputs", tmp_path / "x.npy", "-o", tmp_path / "b") == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "small: 12 samples, C on the emulated cortex-m4" and lines[10] == "  and 2 more, which 'run' shows"
+    for number, line in enumerate(lines[:10]):
+        assert line.split()[:4] == ["sample", str(number), *(str(each) for each in words(expected.best(number)[0]))]
+    assert lines[11] == "" and lines[12].startswith("small for nrf52840")
+
+
+def words(best: tuple[str, float, int | float]) -> tuple[str, str]:
+    return best[0], f"{best[1]:.4g}"
+
+
 @pytest.mark.parametrize("kind", ["tflite", "onnx", "pt2"])
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
 def test_a_float_file_gives_the_outputs_of_pytorch(classifier: Any, photos: Path, tmp_path: Path, kind: str) -> None:
@@ -221,12 +248,19 @@ def test_outputs_that_are_maps_and_several_outputs_are_summed_up(capsys: Any, tm
 def test_bad_inputs_of_run(capsys: Any, small: Path, photos: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 5), np.float32))
     (tmp_path / "empty").mkdir()
+    (tmp_path / "text.png").write_text("no image")
     x, y = tiny.activation("x", (1, 64)), tiny.activation("y", (1, 64))
     (tmp_path / "flat.tflite").write_bytes(to_tflite(tiny.graph("flat", [x, y], [RELU], ("x",), ("y",))))
     for words, said in (
         ((tmp_path / "flat.tflite", "--inputs", photos), "which is not an image"),
         ((small, "--inputs", tmp_path / "x.npy"), "give that shape"),
-        ((small, "--inputs", tmp_path / "none.png"), "none.png"),
+        ((small, "--inputs", tmp_path / "none.png"), "there is no '"),
+        ((tmp_path / "flat.tflite", "--inputs", tmp_path / "none.wav"), "none.wav'; give a folder"),
+        ((small, "--inputs", tmp_path / "text.png"), "text.png' cannot be read as an image: cannot identify image file; leave"),
+        (
+            (small, "--inputs", photos, "--classes", tmp_path / "text.png"),
+            "1 names of classes are given, and the output has 4",
+        ),
         ((small, "--inputs", tmp_path / "empty"), "holds no samples"),
         ((small, "--inputs", photos, "--scale", "x"), "--scale x is no number"),
         ((small, "--inputs", photos, "-o", tmp_path / "y.txt"), "neither .npy nor .npz"),

@@ -6,8 +6,12 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 from html import unescape
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -69,6 +73,38 @@ def seen_by_script(page: str, script: str, folder: Path, milliseconds: int, widt
     (folder / "page.html").write_text(page.replace("</body>", f"<script>{script}</script></body>"))
     (folder / "frame.html").write_text(FRAME.format(width))
     return seen(browse((folder / "frame.html").as_uri(), folder, milliseconds, max(width, 500)))
+
+
+def seen_live(page: str, script: str, folder: Path, *flags: str) -> dict[str, Any]:
+    """Run a script at the end of a page in real time, with fake devices, and return what it posts to its parent as JSON."""
+    needs_chromium()
+    found = Queue[bytes]()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_POST(self) -> None:
+            found.put(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    (folder / "page.html").write_text(page.replace("</body>", f"<script>{script}</script></body>"))
+    tell = 'addEventListener("message", ({ data }) => fetch("/", { method: "POST", body: data }));'
+    (folder / "live.html").write_text(f'<!doctype html><body><iframe src="page.html"></iframe><script>{tell}</script></body>')
+    devices = "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", "--remote-debugging-port=0"
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/live.html"
+        command = [str(CHROMIUM), *QUIET, f"--user-data-dir={folder / 'live'}", *devices, *flags, address]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as browser:
+            try:
+                return dict(json.loads(found.get(timeout=60)))
+            except Empty:
+                raise AssertionError("the page said nothing within a minute") from None
+            finally:
+                browser.kill()
+                server.shutdown()
 
 
 def seen(page: str) -> dict[str, Any]:

@@ -52,8 +52,9 @@ def test_the_example_is_copied_with_the_command_that_deploys_it(tmp_path: Path, 
     assert run("docs", "--example", str(target)) == 0
     program, command, *words = shlex.split(capsys.readouterr().out.partition("deploy it: ")[2])
     assert (program, command) == ("tinyweave", "deploy") and run("plan", *words) == 0
-    (network,) = target.iterdir()
-    assert network.read_bytes() == (ROOT / "examples" / "keywords" / "digits.tflite").read_bytes()
+    network = target / "digits.tflite"
+    for copy in (network, network.with_suffix(".json")):
+        assert copy.read_bytes() == (ROOT / "examples" / "keywords" / copy.name).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["streaming", "STREAMING", "STREAMING.md", "docs/STREAMING.md"])
@@ -109,7 +110,8 @@ def test_a_wheel_brings_every_file_of_the_packages_the_pages_and_the_example(tmp
     (wheel,) = tmp_path.glob("tinyweave-*.whl")
     found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     documents = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-    assert found == {*map(Path.as_posix, files_of_packages), *documents, "tinyweave/examples/keywords/digits.tflite"}
+    shipped = [f"tinyweave/examples/keywords/digits.{suffix}" for suffix in ("tflite", "json")]
+    assert found == {*map(Path.as_posix, files_of_packages), *documents, *shipped}
     _python("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
     printed = _python("-m", "tinyweave", "docs", cwd=tmp_path, PYTHONPATH=str(target))
     assert printed.count("\n") == len(pages()) + 3

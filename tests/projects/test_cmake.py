@@ -122,8 +122,17 @@ def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path)
     assert run(tmp_path / "c" / "b" / "example" / "chain_example").count("class") == 2
 
 
-@pytest.mark.parametrize("name", ["all", "install", "test"])
-def test_package_names_that_are_cmake_targets_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(tw.CompileError, match=f"'{name}': CMake has a target of this name; give another package"):
-        export(tmp_path / "a", "cmake", package=name)
-    assert not (tmp_path / "a").exists()
+@pytest.mark.parametrize("form", ["cmake", "tflm"])
+@pytest.mark.parametrize("name", ["all", "install", "test", "mine"])
+def test_a_package_may_have_the_name_of_a_target(form: str, name: str, tmp_path: Path) -> None:
+    """Of CMake's own, which were refused, or of the program that links the library."""
+    needs("cmake")
+    export(tmp_path / "a", form, package=name)
+    program = "int main(void) { return 0; }"
+    (tmp_path / "main.c").write_text(program)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(mine C CXX)\nadd_subdirectory(a)\nadd_executable(mine main.c)\n"
+        f"target_link_libraries(mine PRIVATE tinyweave::{name})\n"
+    )
+    cmake(tmp_path, tmp_path / "b")
+    assert (tmp_path / "b" / "mine").is_file() and list((tmp_path / "b").rglob(f"libtinyweave_{name}.a"))

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import tiny
+from cli.running import run as command
 from projects.export import STUBS, cmake, export, kconfig, needs, run
+
+from tinyweave.exporters.tflite import to_tflite
 
 # from docs.espressif.com, manifest file format of the component manager
 SCHEMA = {
@@ -36,6 +40,26 @@ def test_the_manifest_is_valid_and_the_check_rejects_faults(tmp_path: Path) -> N
     assert faults(text) == [] and "- esp32c3" in text
     for old, new in (('"1.0.0"', '"1.0"'), ("- esp32c3", "- esp33"), ("license:", "licence:"), ("  idf:", "  zephyr:")):
         assert old in text and len(faults(text.replace(old, new))) == 1
+
+
+def test_the_example_runs_at_the_clock_of_the_estimate(tmp_path: Path) -> None:
+    """ESP-IDF runs an ESP32 at 160 MHz unless told otherwise."""
+    wanted = {"esp32": 240, "esp32-s3": 240, "esp32-c3": 160, None: None}
+    for device, clock in wanted.items():
+        folder = export(tmp_path / str(device), "esp-idf", device=device) / "examples" / "chain_example"
+        lines = (folder / "sdkconfig.defaults").read_text().splitlines()
+        assert lines[0] == f'CONFIG_IDF_TARGET="{(device or "esp32c3").replace("-", "")}"'
+        assert lines[3:] == ([f"CONFIG_ESP_DEFAULT_CPU_FREQ_MHZ_{clock}=y"] if clock else [])
+
+
+def test_it_says_that_kernels_of_an_arm_core_are_slow(capsys: Any, tmp_path: Path) -> None:
+    said = "kernels are for a cortex-m4, and slow plain C on Espressif's chips: give --device, such as esp32-c3"
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(tiny.chain()))
+    for form, device, slow in (("esp-idf", "nrf52840", True), ("esp-idf", "esp32-c3", False), ("zephyr", "nrf52840", False)):
+        assert command("export", path, "--format", form, "--device", device, "-o", tmp_path / device / form) == 0
+        readme = (tmp_path / device / form / "README.md").read_text()
+        assert [said in capsys.readouterr().out.splitlines(), f"- Its {said}." in readme] == [slow, slow]
 
 
 def test_the_kconfig_is_valid_and_has_the_profile_option(tmp_path: Path) -> None:

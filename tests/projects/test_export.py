@@ -44,6 +44,7 @@ def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp
     readme = places["README.md"].read_text()
     profiled = "`tinyweave profile chain.tflite --device stm32f746 --compare log.txt`"
     assert len(readme.splitlines()) <= 60 and (profiled in readme) is (form != "web"), "a page measures the browser"
+    assert ("**A second export in one program** has" in readme) is (form != "web")
     ((memory, size),) = tw.plan(chain, "stm32f746").arena.items()
     assert f"{size:,} B of {memory}" in readme
     (program,) = re.findall(r"```c\n(.*?)```", readme, re.DOTALL)

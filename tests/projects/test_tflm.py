@@ -262,3 +262,8 @@ def test_the_files_of_the_build_systems_name_existing_files(tmp_path: Path, monk
     config = kconfig(STUBS / "zephyr" / "Kconfig")
     assert config.syms["TINYWEAVE_NETS"].str_value == "n"
     assert config.syms["TENSORFLOW_LITE_MICRO"].set_value("y") and config.syms["TINYWEAVE_NETS"].str_value == "y"
+
+
+def test_the_readme_leaves_the_firmware_as_it_is(tmp_path: Path) -> None:
+    """It showed only the C of a network, as the other exports do."""
+    assert "**Use as before:** your firmware keeps its interpreter" in (export(tmp_path, "tflm") / "README.md").read_text()

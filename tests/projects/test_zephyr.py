@@ -39,6 +39,7 @@ def test_the_module_is_valid_and_lists_existing_files(tmp_path: Path) -> None:
     assert faults(text) == []
     assert faults(text.replace("kconfig:", "konfig:")) and faults(text.replace("- samples", "- [samples]"))
     said = yaml.safe_load(text)
+    assert said["name"] == "tinyweave_chain", "a network may have the name of another module"
     assert (folder / said["build"]["cmake"] / "CMakeLists.txt").is_file() and (folder / said["build"]["kconfig"]).is_file()
     (sample,) = (folder / said["samples"][0]).rglob("sample.yaml")
     assert set(yaml.safe_load(sample.read_text())) == {"sample", "common", "tests"}

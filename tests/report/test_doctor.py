@@ -35,10 +35,18 @@ def test_every_extra_for_users_has_a_purpose_and_its_packages_are_those_of_the_p
 def test_what_is_installed_has_its_version(capsys):
     assert run("doctor", "--json") == 0
     found = {(each["part"], each["name"]): each for each in json.loads(capsys.readouterr().out)}
-    assert [part for part, _ in found][:4] == ["compiler", "compiler", "compiler", "emulator"]
+    assert [part for part, _ in found][:5] == ["compiler"] * 4 + ["emulator"]
+    assert found["compiler", "WebAssembly"]["found"] == toolchain.zig().version and "zig" in toolchain.zig().version
     assert found["compiler", "Cortex-M"]["found"] == toolchain.arm().version
     assert found["packages", "search"]["found"].startswith("torch 2.13.0")
     assert all(bool(each["found"]) != bool(each["remedy"]) and each["purpose"] for each in found.values())
+
+
+def test_without_zig_it_says_what_has_no_compiler(monkeypatch):
+    monkeypatch.setattr(toolchain, "_zig_of_package", lambda: None)
+    monkeypatch.setattr(toolchain, "which", lambda _: None)
+    (web,) = (each for each in doctor.findings() if each.name == "WebAssembly")
+    assert not web.found and "`export --format web`" in str(web) and web.remedy.endswith("install ziglang")
 
 
 def test_what_is_missing_has_a_purpose_and_a_remedy(capsys, monkeypatch):

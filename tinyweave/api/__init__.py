@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         request_of,
     )
     from .preparation import preparation_of, task_of
+    from .python_words import with_python_words
     from .quantisation import (
         SampleOptions,
         accuracies,

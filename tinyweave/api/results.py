@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import api  # its functions are imported when they are first used
 from ..ir import CompileError, Graph
 from ..support.notebook import table
 
@@ -56,6 +57,11 @@ class Model:
     layout: str = "model"
     stream: TimeStream | None = None
     retrainable: bool = False
+
+    def __call__(self, inputs: Any) -> api.Outputs:
+        """Run the model on samples, as `tw.run(model, inputs)` does."""
+        found: api.Outputs = api.with_python_words(api.run)(self, inputs)
+        return found
 
     def __repr__(self) -> str:
         """Return the name, the number of ops, and the types and shapes of inputs and outputs."""
@@ -319,6 +325,7 @@ class Deployment:
             make this result.
         files: paths of the written C and reports.
         written: files of an earlier run that were removed or kept; None if nothing was written.
+        outputs: outputs of the C for the samples of the caller; None without samples, or if nothing was built.
     """
 
     model: Model
@@ -333,6 +340,7 @@ class Deployment:
     record: dict[str, Any] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     written: Written | None = None
+    outputs: api.Outputs | None = None
 
     def __repr__(self) -> str:
         """Return whether the model fits, whether its bytes are right, and the profile, as one line."""

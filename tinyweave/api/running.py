@@ -125,6 +125,10 @@ def run_model(
     if not given:
         raise CompileError("there are no samples", "give at least one")
     graph = model.outside
+    counts = [shape[-1] for name in graph.outputs if (shape := graph.tensors[name].shape)]
+    if classes and len(classes) not in counts:
+        why = f"{len(classes)} names of classes are given, and the output has {' and '.join(map(str, counts)) or 'one'}"
+        raise CompileError(why, "give a name for each value of the output, one per line")
     cases = samples(model, len(given), 0, given)[: len(given)]
     place, values = _in_numpy(graph, cases, "float32") if is_float else _by_c(model, cases, device, progress)
     return Outputs(model, place, tuple(names), tuple(map(tuple, values)), tuple(classes) or preparation_of(model)[0])

@@ -25,9 +25,11 @@ from ..simulate.run import StepPart
 from ..support.files import named
 from .code import PLAIN, CodeOptions, compiled_bytes, emit_c, emulated_core, write
 from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, other_objectives, with_defaults
+from .preparation import preparation_of
 from .references import USUAL, ProofOptions, reference_outputs, samples
 from .results import Deployment, Fit, FlashTraffic, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
+from .running import Outputs
 
 LINE_WORDS = 4  # bus transfers per line of a cache before Flash on the chip: 4 words of 16 bytes, or 4 double words of 32
 FLASH_REBUILDS, REBUILDS = 5, 2  # most rebuilds with measured Flash, and most with limits that a run exceeded
@@ -267,8 +269,12 @@ def deploy_model(
     report(f"building for {compare.place_of(target.HOST)}", 0, 1)
     here = run(target.build(there.build.plan, folder, model.name, target.HOST, outside=model.outside), caches=None)
     verification = compare.verdict(right, cases, [here, there], progress)
-    measured = _profile(there, device)
-    return Deployment(model, there.build.plan, measured, verification, device, request.limits, source_of, beside, in_flash)
+    planned, measured = there.build.plan, _profile(there, device)
+    own = [tuple(compare.unpack(there.build.outside, raw)) for raw in there.outputs[: len(proof.inputs)]]
+    names, place = tuple(f"sample {number}" for number in range(len(own))), f"C on {compare.place_of(core)}"
+    outputs = Outputs(model, place, names, tuple(own), preparation_of(model)[0]) if own else None
+    about = planned, measured, verification, device, request.limits, source_of, beside, in_flash
+    return Deployment(model, *about, outputs=outputs)
 
 
 @dataclass(frozen=True)

@@ -328,6 +328,9 @@ def deploy(
     if done.written is None:
         steps.show(done.record, lambda: [text.show_misfit], as_json=as_json)
         return DOES_NOT_FIT
+    if done.outputs and not as_json:
+        text.show_outputs(text.console(), records.outputs_record(done.outputs), most=10)
+        print()
     shown = partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model)))
     steps.show(done.record, lambda: [shown, text.show_advice], as_json=as_json)
     steps.report_earlier_files(folder, done.written, as_json=as_json)

@@ -46,7 +46,8 @@ def docs(
     """
     if example is not None:
         network = example / "digits.tflite"
-        files.write_file(network, (files.shipped_folder("examples/keywords") / network.name).read_bytes())
+        for path in (network, network.with_suffix(".json")):  # with the names of its classes, and how sound becomes its input
+            files.write_file(path, (files.shipped_folder("examples/keywords") / path.name).read_bytes())
         print(f"wrote {network}; deploy it: tinyweave deploy {quoted(str(network))} --device nrf52840")
         return 0
     known = pages()

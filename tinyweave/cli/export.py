@@ -76,5 +76,5 @@ def export(
     if len(entries) > 1 and not any(plan.keeps_state for plan in done.plans):
         print("the example has one arena per model; models that never run at the same time can share one")
     steps.show_needs(entries)
-    print(f"how to build it: {folder / 'README.md'}")
+    print("\n".join(filter(None, (made.foreign(form), f"how to build it: {folder / 'README.md'}"))))
     return 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..ir import Graph, Op
-from ..kernels.table import BY_NAME, ONLY_KERNEL, explain_kernel, variant_for
+from ..kernels.table import BY_NAME, ONLY_KERNEL, code_bytes, explain_kernel, variant_for
+from ..kernels.variant import Variant
 from .fuse.row_schedule import rules_of
 from .plan import Buffer, Plan
 
@@ -215,19 +216,29 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     if BY_NAME[name].copying:
         return f"copies its weights to {BY_NAME[name].scratch(graph, op):,} B of scratch, since Flash has wait states"
     if BY_NAME[name].compact:
-        return f"{fastest.name} is faster but has more code"
+        return _faster(plan, index, fastest)
     if name != fastest.name:
         if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
             return f"{fastest.name} cannot run row by row"
-        more, scratch = fastest.flash(graph, op) - BY_NAME[name].flash(graph, op), fastest.scratch(graph, op)
-        if more > 0 and BY_NAME[name].cores and not BY_NAME[name].lean:
-            return f"{fastest.name} is faster but would take {more:,} B more Flash"
-        return f"{fastest.name} is faster but needs {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"
+        return _faster(plan, index, fastest)
     if fastest.cores:
         heavier = f"; {flash_heavy.name} would take {more:,} B more Flash" if flash_heavy.flash_heavy else ""
         return f"the fastest on a {core}{heavier}"
     *passed, (_, reason) = explain_kernel(graph, op, core)
     return " ".join(passed[-1]) if passed else reason if reason == ONLY_KERNEL else FASTEST
+
+
+def _faster(plan: Plan, index: int, fastest: Variant) -> str:
+    """Return what the kernel `fastest` would cost op `index`, as text: scratch, constants, and code that the plan lacks."""
+    graph, op, used = plan.graph, plan.graph.ops[index], {name for name in plan.variants if name}
+    scratch, constants = (
+        getattr(fastest, what)(graph, op) - getattr(BY_NAME[plan.variants[index]], what)(graph, op)
+        for what in ("scratch", "flash")
+    )
+    code = code_bytes({*used, fastest.name}) - code_bytes(used)  # before a linker drops unused functions
+    costs = (("", scratch, "scratch"), ("", constants, "constants in Flash"), ("up to ", code, "code"))
+    more = ", ".join(f"{most}{count:,} B more {what}" for most, count, what in costs if count > 0)
+    return f"{fastest.name} is faster{f' but needs {more}' if more else ', with as many bytes'}"
 
 
 def is_fast(plan: Plan, index: int, core: str) -> bool | None:

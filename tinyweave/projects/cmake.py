@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import CompileError
 from .example import example_files, profile_files
 from .linker_scripts import GUARDED, firmware_script, is_qemu_board, place_files
 from .package import Files, Package, below, filled, lines
 from .readme import code, readme
 
-# names of CMake's own targets
-RESERVED = {"all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"}
 PROFILE = "configure with `-DTW_PROFILE=ON`."
 # architecture -> prefix of GCC's programs, and CMake's name of the processor
 TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-", "riscv32")}
 
 
 def cmake(package: Package) -> Files:
-    """Return the files of a CMake project (path -> content); raise CompileError if CMake has a target of this name."""
+    """Return the files of a package as a CMake project: path inside the exported folder -> content."""
     name = package.name
-    if name in RESERVED:
-        raise CompileError(f"'{name}': CMake has a target of this name", "give another --package")
     library = {**package.files, **profile_files(package)}
     qemu = package.device if package.device and is_qemu_board(package.device) else None
     board = {"board": qemu.name} if qemu else {}

@@ -84,6 +84,12 @@ class Package:
         """Return the board with its core, or the core alone, as text."""
         return f"{self.device.name} ({self.core})" if self.device and self.device.name != self.core else self.core
 
+    def foreign(self, form: str) -> str:
+        """Return what to do about kernels of a core that no chip of the build system `form` has; "" for other build systems."""
+        if form != "esp-idf" or not self.core.startswith("cortex-m"):
+            return ""
+        return f"kernels are for a {self.core}, and slow plain C on Espressif's chips: give --device, such as esp32-c3"
+
     @property
     def sources(self) -> list[str]:
         """Return the names of the C files, without headers, sorted."""

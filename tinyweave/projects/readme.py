@@ -14,16 +14,26 @@ SAMPLES = (
     "The example runs samples that lie in its `_samples.h`, prints the results, and says whether every output byte is the"
     " reference's."
 )
+SECOND = "kernels of the same names: export the models together, or add `--kernel-prefix`"  # what a second export has
 PROGRAM = "The program, `example/main.c`, reads a file as it comes and prints what the network says of it."
 
 
 def readme(
-    package: Package, title: str, build: Sequence[str], profile: str = "", *, place: str = "", use: str = SAMPLES
+    package: Package,
+    title: str,
+    build: Sequence[str],
+    profile: str = "",
+    *,
+    place: str = "",
+    use: str = SAMPLES,
+    how: str = "",
+    second: str = SECOND,
 ) -> str:
     """Return the text of README.md; `build` are lines of Markdown.
 
     `profile` says how to switch the cycle profile on, "" that there is none; `place` how to place arenas, by default in the
-    model's memory header; `use` what runs the samples.
+    model's memory header; `use` what runs the samples; `how` what comes before the C that calls the network;
+    `second` what a second export in one program shares with this one, "" for nothing.
     """
     arenas = [
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
@@ -45,6 +55,8 @@ def readme(
         target=package.target,
         build="\n".join(f"- {line}" for line in build),
         ends="\n".join(line for model in package.models for line in _ends(model)),
+        how=how,
+        second=f"\n**A second export in one program** has {second}.\n" if second else "",
         program="\n".join(example_program(first.plan, first.name)),
         ram="; ".join(arenas),
         costs="; ".join(f"{model.name}: {model.costs}" for model in package.models),

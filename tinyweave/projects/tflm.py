@@ -25,6 +25,11 @@ INTERFACE = "tensorflow/lite/micro/tinyweave"
 MARKERS = ("TensorFlowLite", "TensorFlowLite_ESP32", "TFLM_ESP32", "tflm_esp32", "tflm_cortexm")  # of Arduino libraries
 COMMON = "tensorflow/lite/core/c/common.h"
 MODULE = {"zephyr/CMakeLists.txt": "tflm/zephyr.txt", "zephyr/Kconfig": "tflm/Kconfig"}  # file -> what is appended to it
+HOW = (  # what the README says before C that firmware of TFLite Micro does not need
+    " as before:** your firmware keeps its interpreter, tensors and arena, which may shrink to what `arena_used_bytes()`"
+    " returns, plus 16 bytes if it is not aligned to 16. **Or without an interpreter"
+)
+SECOND = "the same interpreter: export all models together, with an `--array` for each"
 # what the firmware of 33 projects includes, by folder below tensorflow/lite/
 HEADERS = {
     "": "version",
@@ -75,6 +80,7 @@ def tflm(package: Package) -> Files:
         "Zephyr: `-DZEPHYR_EXTRA_MODULES=<this folder>`; `CONFIG_TENSORFLOW_LITE_MICRO=y` stays.",
         "`model/` has the arrays that replace your `.tflite` files; export with `--array` if it is missing.",
     ]
+    title = f"{name}: networks with TFLite Micro's interface"
     return {
         **arduino(package),
         **module,
@@ -84,7 +90,7 @@ def tflm(package: Package) -> Files:
         "library.json": filled("tflm/library.json", **values),
         **below("src", library),
         **{f"model/{array}.cpp": _array(array, model) for array, model in zip(package.arrays, package.models, strict=False)},
-        "README.md": readme(package, f"{name}: networks with TFLite Micro's interface", build, f"define `{package.switch}`."),
+        "README.md": readme(package, title, build, f"define `{package.switch}`.", how=HOW, second=SECOND),
     }
 
 

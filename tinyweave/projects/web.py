@@ -42,7 +42,11 @@ def web(package: Package) -> Files:
     pages = {f"{model.name}.html": _page(package, model) for model in package.models}
     build = [f"Open `{name}` in a browser: it is one file, needs no network, and sends nothing." for name in pages]
     use = "The page runs samples, a camera, a microphone or files, and says whether every output byte of the samples is right."
-    return {**pages, **below("src", package.files), "README.md": readme(package, f"{package.name}: a web page", build, use=use)}
+    return {
+        **pages,
+        **below("src", package.files),
+        "README.md": readme(package, f"{package.name}: a web page", build, use=use, second=""),
+    }
 
 
 def wasm(package: Package, model: PackagedModel) -> bytes:

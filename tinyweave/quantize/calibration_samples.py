@@ -150,6 +150,8 @@ def open_samples(
             "the samples are not in folders, so folders cannot be their classes", "give labels as a file, or as numbers"
         )
     _check_factors(scale, offset)
+    if path and not path.exists():
+        raise CompileError(f"there is no '{path}'", "give a folder, or a .npy, .npz, .csv, .wav or image file")
     sources: Sequence[Any]
     source = "arrays"
     if path is None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..ir import CompileError
 from ..simulate import qemu
 from ..support.installing import install, required
-from ..support.toolchain import Toolchain, arm, host, riscv
+from ..support.toolchain import Toolchain, arm, host, riscv, zig
 
 PURPOSES = {  # an extra of pyproject.toml -> what needs it
     "verify": "running C on an emulated core, and comparing with LiteRT",
@@ -26,6 +26,7 @@ COMPILERS: Mapping[str, tuple[Callable[[], Toolchain], str]] = {  # what is comp
     "this machine": (host, "running C here: without it, `verify` has only the emulated core and `run` computes in numpy"),
     "Cortex-M": (arm, "building for Cortex-M, and so `deploy`, `profile` and `compare`"),
     "RISC-V": (riscv, "building for RISC-V boards"),
+    "WebAssembly": (zig, "`export --format web`; zig also builds for the targets above that have no other compiler"),
 }
 
 

@@ -412,12 +412,12 @@ def _engine_lines(engine: Record | None) -> list[str]:
     return ["; ".join(filter(None, (f"{engine['engine']}: {saved}, {beside}", ", ".join(done))))]
 
 
-def show_outputs(out: Console, record: Record) -> None:
-    """Show the largest values of each sample and output; of an output that is a map its range."""
+def show_outputs(out: Console, record: Record, most: int | None = None) -> None:
+    """Show the largest values of each sample, or of the first `most`, and output; of an output that is a map its range."""
     model, samples = record["model"], record["samples"]
     heading(out, f"{model['name']}: {counted(len(samples), 'sample')}, {record['ran']}")
     rows = list[tuple[str, ...]]()
-    for sample in samples:
+    for sample in samples[:most]:
         for tensor, output in zip(model["outputs"], sample["outputs"], strict=True):
             best = [f"{clean(each['class'], 24)} {each['real']:.4g}" for each in output["best"]]
             values = (
@@ -427,6 +427,8 @@ def show_outputs(out: Console, record: Record) -> None:
             rows.append((clean(sample["name"], 32), *name, "   ".join(best) or values))
     for line in hanging(rows, frozenset(), out.width - 2):
         out.print(Text(f"  {line}"))
+    if most and len(samples) > most:
+        out.print(Text(f"  and {len(samples) - most:,} more, which 'run' shows"))
 
 
 def show_comparison(out: Console, record: Record) -> None:

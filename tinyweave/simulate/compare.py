@@ -201,7 +201,7 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
     plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
     graph = runs[0].build.outside
     for done in runs:
-        outputs, place = [_arrays(graph, raw) for raw in done.outputs], done.build.target
+        outputs, place = [unpack(graph, raw) for raw in done.outputs], done.build.target
         diff, text, bad = _differ(graph, right.outputs, outputs[: len(cases)], f"the C on {place}")
         if text is not None and first is None:
             earlier = cases[:bad] if ops.initial_state(graph) else ()
@@ -231,10 +231,11 @@ def pack(arrays: Sample) -> list[bytes]:
 
 def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:
     """Return the network outputs of all inferences of a run as arrays [inference][output]: the earlier ones, then the last."""
-    return [_arrays(graph, raw) for raw in (*run.earlier, run.outputs)]
+    return [unpack(graph, raw) for raw in (*run.earlier, run.outputs)]
 
 
-def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
+def unpack(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
+    """Return the network outputs of one inference, of which the C has the bytes, as arrays."""
     return [_array(raw, graph.tensors[name]) for raw, name in zip(outputs, graph.outputs, strict=True)]
 
 

@@ -77,7 +77,7 @@ def image_size(source: Path | bytes, name: str) -> tuple[int, int]:
         with pillow.open(BytesIO(source) if isinstance(source, bytes) else source) as image:
             return image.height, image.width
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        raise CompileError(f"'{name}' cannot be read as an image: {error}", MEND) from error
+        raise _no_image(name, error) from error
 
 
 def image_of_array(values: NDArray[np.uint8], rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
@@ -107,7 +107,12 @@ def _decoded(
             shown = pillow.fromarray(_high_bytes(np.asarray(image))) if image.mode.startswith("I") else image
             return _resized(shown, *size(own), channels), own
     except (OSError, ValueError, SyntaxError, MemoryError, pillow.DecompressionBombError, EOFError) as error:
-        raise CompileError(f"'{name}' cannot be read as an image: {error}", MEND) from error
+        raise _no_image(name, error) from error
+
+
+def _no_image(name: str, error: BaseException) -> CompileError:
+    """Return the error for a file that Pillow cannot read, without the address of a buffer in Pillow's message."""
+    return CompileError(f"'{name}' cannot be read as an image: {re.sub(' <_io.*>', '', str(error))}", MEND)
 
 
 def _resized(image: Any, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
