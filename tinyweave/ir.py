@@ -127,10 +127,7 @@ UNSUPPORTED = "unsupported"
 
 
 def opaque(op: Op) -> Op:
-    """Return a copy of `op` with the kind UNSUPPORTED, whose attribute `kind` is the original kind.
-
-    Such an op stands in a graph that is only inspected; it cannot be compiled.
-    """
+    """Return a copy of `op` that can only be inspected: of the kind UNSUPPORTED, with the kind as an attribute."""
     return replace(op, kind=UNSUPPORTED, attrs={"kind": op.kind})
 
 
@@ -231,10 +228,7 @@ def is_constant(tensor: Tensor) -> bool:
 
 
 def channels_last(values: NDArray[Any], tensor: Tensor) -> NDArray[Any] | None:
-    """Reshape a sample to the shape of the input `tensor`, or return None if the shapes do not match.
-
-    The sample may lack axes of extent 1, be flat, or have channels first as in PyTorch, `[N, C, H, W]` for `[N, H, W, C]`.
-    """
+    """Reshape a sample, also a flat one or one with channels first, to the shape of `tensor`; None if it has another."""
     shape, own = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
     if own == shape or (values.ndim == 1 and values.size == tensor.elements):
         return values.reshape(tensor.shape)

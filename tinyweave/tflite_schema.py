@@ -76,10 +76,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Options:
-    """How the attributes of an op kind are stored in a .tflite file: in an options table, or in the options of a custom op.
-
-    A kind that is no builtin operator of TFLite is stored as a custom op.
-    """
+    """How the attributes of an op kind are stored in a .tflite file: in an options table, or in the options of a custom op."""
 
     table: str | None = None  # name of the options table in the schema; None if the kind has none
     fields: tuple[Field, ...] = ()
@@ -99,10 +96,7 @@ class Options:
 
 
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
-    """Return the op kind of an operator of the file, such as "conv_2d".
-
-    For an unknown custom op return "custom <name>", for an unknown builtin operator "builtin_<number>".
-    """
+    """Return the op kind of an operator, such as "conv_2d"; else "custom <name>" or "builtin_<number>"."""
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
         raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
@@ -118,10 +112,7 @@ def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
 
 
 def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
-    """Read the attributes of `op` from the options table of the file's `operator`.
-
-    `op` has its kind, but no attributes yet. `graph` holds the tensors that `op` reads and writes.
-    """
+    """Read the attributes of `op`, which has none yet, from the options table of the file's `operator`."""
     row = OPS[op.kind]
     if row.numbers:
         return _custom_numbers(operator, op, row)
@@ -179,37 +170,25 @@ def values(graph: Graph, op: Op) -> Values:
 
 
 def float32(value: float, **where: Any) -> float:
-    """Return `value`, or raise CompileError if float32 cannot hold it exactly, since rounding would silently change results.
-
-    `where` are arguments of CompileError that locate the error.
-    """
+    """Return `value`; raise CompileError, with `where`, if float32 cannot hold it exactly and results would change."""
     if float(np.float32(value)) != value:
         raise CompileError(f"{value!r} is not a float32 number", "round it first: float(numpy.float32(value))", **where)
     return value
 
 
 def _plain(attr: str, field: str = "") -> Field:
-    """Return a Field, which reads and writes one attribute of an op, for an attribute that is one number or string.
-
-    `attr` is the attribute. `field` is its name in the schema, by default `attr` in CamelCase.
-    """
+    """Return a Field for an attribute that is one number or string, whose name in the schema is `field` or CamelCase."""
     name = field or "".join(map(str.capitalize, attr.split("_")))
     return Field(lambda o, graph, op: {attr: getattr(o, name)()}, lambda graph, op: {name: op.attrs[attr]})
 
 
 def _derived(field: str, value: Callable[[Graph, Op], Any]) -> Field:
-    """Return a Field for a value in the file that is written but not read, because the op's operands imply the value.
-
-    `field` is its name in the schema. `value(graph, op)` computes it.
-    """
+    """Return a Field that is written but not read, because the op's operands imply `value(graph, op)`."""
     return Field(None, lambda graph, op: {field: value(graph, op)})
 
 
 def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
-    """Return a Field that writes nothing, and raises CompileError if the file has another value than `value`.
-
-    `field` is its name in the schema, `why` and `what_to_do` are the parts of the message.
-    """
+    """Return a Field that writes nothing, and raises CompileError (`why`, `what_to_do`) if the file has another value."""
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         if getattr(o, field)() != value:
@@ -220,10 +199,7 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
-    """Return a Field for an enum: the op's attribute `attr` holds its name, the file's field `field` its number.
-
-    `numbers` maps each supported name to its number. `what` describes the attribute in errors.
-    """
+    """Return a Field for an enum: `attr` holds its name, the file its number in `numbers`; errors call the attribute `what`."""
     names, supported = {number: name for name, number in numbers.items()}, f"supported: {', '.join(numbers)}"
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:

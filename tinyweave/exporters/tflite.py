@@ -346,10 +346,9 @@ def _product_scale(graph: Graph, op: Op) -> float:
 
 
 def reordered(file: bytes, order: Sequence[int]) -> bytes:
-    """Return a copy of a .tflite file in which the ops of the first subgraph run in a new order.
+    """Return a copy of a .tflite file in which ops of the first subgraph run in a new order of the positions in `from_tflite`.
 
-    `order` lists positions of ops in the Graph of `from_tflite`; ops that initialise variables are not in it and stay first.
-    Only the vector of references changes.
+    Ops that initialise variables are not in `order` and stay first. Only the vector of references changes.
     """
     model = tflite.Model.GetRootAs(file, 0)
     metadata_of(file)
@@ -369,10 +368,7 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
 
 
 def rewritten(file: bytes, graph: Graph, places: Mapping[str, int] | None) -> bytes:
-    """Return a graph with the inputs and outputs of a .tflite file as a file with its metadata, signatures and appended files.
-
-    `places` are as for `to_tflite`.
-    """
+    """Return a graph with the inputs and outputs of a .tflite file as a file, with the rest of that file's contents."""
     new = to_tflite(graph, metadata=metadata_of(file), signature=_signatures_of(file, graph), places=places)
     return new + _appended(file)
 

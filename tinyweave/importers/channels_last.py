@@ -211,10 +211,9 @@ class Builder:
         return self.map(kind, (x.tensor, *more), x.axes, x.dims, attrs)
 
     def tensor(self, x: Map, dims: Sequence[Axes]) -> str:
-        """Return the name of a tensor with the elements of `x` in the layout `dims`, one tuple of Axis units per tensor axis.
+        """Return a tensor with the elements of `x` in the layout `dims`, one tuple of Axis units per tensor axis.
 
-        If needed, a reshape or a gather is added, once per layout. If only a transpose could do, it is added, or, without
-        `transposes`, Unsupported is raised.
+        A reshape or a gather is added at most once per layout; a transpose only with `transposes`, else Unsupported is raised.
         """
         dims = tuple(dims)
         if dims == x.dims:
@@ -292,10 +291,7 @@ def fits(x: Map, dims: Sequence[Axes]) -> bool:
 
 
 def common_order(*maps: Map) -> tuple[int, ...]:
-    """Return an order of the axes in which all maps can be stored without a transpose, or raise Unsupported.
-
-    The order is a permutation of the logical axes, outermost first; it avoids gathers if it can.
-    """
+    """Return an order of the logical axes in which all maps can be stored without a transpose, if possible without gathers."""
     possible = memory_orders(len(maps[0].axes))
     for order in possible:
         if all(flattened(x.axes[axis] for axis in order) == x.order for x in maps):
@@ -321,10 +317,7 @@ def same_layout(a: Map, b: Map) -> bool:
 
 
 def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
-    """Return a map with another logical shape of as many elements, such as the result of `torch.Tensor.view`.
-
-    At most one extent of `shape` may be -1; it is inferred. Raise Unsupported if the view would need a transpose.
-    """
+    """Return a map with another logical shape, with at most one -1, or raise Unsupported if it would need a transpose."""
     known = prod(extent for extent in shape if extent != -1)
     shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
     if min(shape, default=1) < 0 or prod(shape) != prod(x.shape):

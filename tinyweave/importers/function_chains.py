@@ -58,10 +58,7 @@ def _chain(
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Find the chain around `seed` that computes its function of CHAINS; return input, last node, removable names, or None.
-
-    `maker` and `readers` map the name of a value to the node that computes it and to the nodes that read it.
-    """
+    """Find the chain around `seed` that computes its function of CHAINS; return input, last node, removable names, or None."""
 
     def number(value: Any) -> float:
         """Return a one-element constant as a float, or NaN if the value is computed or has more elements."""

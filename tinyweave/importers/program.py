@@ -181,9 +181,9 @@ def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
 def _attempt(
     program: ImportedProgram, name: str, orders: Mapping[str, tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph in `b`; `orders` has the memory order of the axes of each input and state.
+    """Try to build the graph in `b`, with the memory order of each input's and state's axes; return it or None.
 
-    Append refused ops to `problems`. Return the graph or None, and the number of nodes that could not be computed.
+    Refused ops are appended to `problems`. The second result is the number of nodes that could not be computed.
     """
     values: dict[str, Any] = dict(program.constants)
     for key, shape in program.inputs.items():
@@ -336,10 +336,7 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
 
 
 def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], read_later: Sequence[str]) -> None:
-    """After an in-place op, let all names of the changed tensor in `values` mean the new value.
-
-    `roots` maps views to the tensor whose memory they share. Raise Unsupported if another view is in `read_later`.
-    """
+    """After an in-place op, let all names of the tensor mean the new value, or raise Unsupported if a view is read later."""
     changed, root = values[node.args[0].name], roots[node.name]
     for name in [*roots, root]:
         if roots.get(name, name) == root and name != node.name:

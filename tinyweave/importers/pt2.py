@@ -82,10 +82,7 @@ def from_pt2(data: bytes, name: str, shapes: Shapes | None = None) -> Graph:
 
 
 def read_archive(data: bytes, shapes: Shapes | None, may_compute: Callable[[str], bool] = is_foldable) -> ImportedProgram:
-    """Unpack a .pt2 archive and return its program; raise CompileError if it is too large or old, or not one model.
-
-    `may_compute` returns whether torch may compute an ATen op on constants.
-    """
+    """Return the program of a .pt2 archive; `may_compute` returns whether torch may compute an ATen op on constants."""
     with ZipFile(BytesIO(data)) as archive:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
@@ -215,10 +212,7 @@ def _folded(
     metas: Mapping[str, Any],
     may_compute: Callable[[str], bool],
 ) -> tuple[dict[str, Any], list[Node], set[str]]:
-    """Compute the nodes of constants: return all constants, the other nodes, and the stale constants.
-
-    `stored` has functions that read the constants of the file, `metas` the declared type of each node.
-    """
+    """Compute the nodes of constants: return all constants, the other nodes, and the stale constants."""
     constants, total = dict[str, Any](), 0
     for name, read in stored.items():
         constants[name] = read()

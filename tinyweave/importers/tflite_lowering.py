@@ -1,6 +1,6 @@
-"""Rewrite ops of a .tflite file that have no kind or no kernel of their own as ops that compute the same bytes.
+"""Rewrite ops of a .tflite file without a kind or kernel as ops that compute the same bytes; LOWERED has a function per kind.
 
-LOWERED maps a kind to a function that appends the new ops to a Lowering, or returns False to keep the op as it is.
+A function appends the new ops to a Lowering, or returns False to keep the op as it is.
 """
 
 from __future__ import annotations
@@ -342,10 +342,7 @@ LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
 
 
 def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
-    """Return the ops that compute what `op` computes, in the supported forms of LOWERED; new tensors are added to `tensors`.
-
-    `first`, the number of ops of the graph before `op`, names the new ops.
-    """
+    """Return the ops of LOWERED that compute what `op`, the op number `first` of the graph, computes; add their new tensors."""
     if op.attrs.get("activation") == "tanh" and op.kind != "unidirectional_sequence_lstm":
         return _with_tanh(op, tensors, first)
     rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == OUTPUTS.get(op.kind, 1) else None

@@ -52,10 +52,7 @@ Order = Callable[[Graph, Op], dict[int, Steps]]
 
 @lru_cache(maxsize=1 << 12)
 def first_pixels(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
-    """Return the index of the first input pixel in the window of each output pixel; `NOTHING` if the window holds only padding.
-
-    All arguments have a value for rows and one for columns. An index is row * columns + column.
-    """
+    """Return the index (row * columns + column) of the first input pixel in each output pixel's window, or `NOTHING`."""
     rows, cols = (
         np.where(
             positions(size[a], out[a], kernel=kernel[a], stride=stride[a], dilation=dilation[a], before=pad[a]),
@@ -68,12 +65,7 @@ def first_pixels(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation:
 
 
 def _windows(graph: Graph, op: Op) -> Numbers | None:
-    """Return the index of the first input pixel in the window of each output pixel of a convolution or pooling op.
-
-    Returns:
-        Pixel indices of shape (output rows, output columns), or None if the batch is not 1.
-
-    """
+    """Return the first pixel of each output pixel's window, [output rows, output columns]; None if the batch is not 1."""
     x, out, attrs = graph.input(op), graph.output(op), op.attrs
     if x.shape[0] != 1:
         return None
@@ -114,11 +106,7 @@ def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
 
 
 def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], groups: int = 1) -> Steps:
-    """Return the steps of a convolution that reads a whole window before each write.
-
-    `lowest` has the index of the first input pixel in the window of each output pixel. For each step of a pixel and group,
-    `ends` says how many output channels of the group are complete when the step ends.
-    """
+    """Return the steps of a convolution; `ends` are the channels of a group that are complete after each step of a pixel."""
     units, depth, ends = out.shape[-1] // groups, x.shape[-1] // groups, ends[-2:]  # of equal reads the last two writes suffice
     group = np.arange(groups)
     of_group = (group * depth * itemsize(x.dtype))[:, None]
@@ -141,19 +129,13 @@ def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: 
 
 @of_windows
 def two_pixels(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of conv_2d kernels that read two successive output pixels' windows, then write both pixels.
-
-    The two pixels may be in different rows. `lowest` is the index of the first input pixel in each output pixel's window.
-    """
+    """List the accesses of conv_2d kernels that read two successive pixels' windows, also of two rows, then write both."""
     return _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))
 
 
 @of_windows
 def two_pixels_by_filters(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of tw_conv_2d_s8_lean_scalar, which reads two successive windows per two output channels.
-
-    `lowest` is as for `two_pixels`.
-    """
+    """List the accesses of tw_conv_2d_s8_lean_scalar, which reads two successive windows per two output channels."""
     x, out, lowest = graph.input(op), graph.output(op), lowest.ravel()
     begins = np.arange(0, len(lowest), 2)
     ends = np.array(_in_turns(out.shape[3], 2, rest_at_once=True))
@@ -163,10 +145,7 @@ def two_pixels_by_filters(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
-    """Return the steps of a kernel that reads the windows of `pixels` successive output pixels, then writes these pixels.
-
-    `lowest` has one entry per output pixel: the index of the first input pixel in its window.
-    """
+    """Return the steps of a kernel that reads the windows of `pixels` successive pixels, then writes these pixels."""
     begins = np.arange(0, len(lowest), pixels)
     reads = np.minimum.reduceat(lowest, begins)
     return Steps(np.minimum(reads * x.pixel_bytes, NOTHING), np.append(begins[1:], len(lowest)) * out.pixel_bytes)
@@ -278,11 +257,10 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
 
 @of_windows
 def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of depthwise convolutions that compute two neighbouring outputs of a row, tap by tap.
+    """List the accesses of depthwise convolutions that compute two neighbouring outputs of a row, tap by tap.
 
     A step computes four channels of both outputs; the last four channels may overlap the four channels before. If the row has
-    an odd number of outputs, its last output is computed alone. `lowest` is the index of the first input pixel in the window of
-    each output pixel.
+    an odd number of outputs, its last output is computed alone.
     """
     x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
@@ -308,10 +286,7 @@ def column(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 @of_windows
 def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of tw_depthwise_3x3_s8_scalar: a step computes one channel of up to 24 outputs of a row.
-
-    `lowest` is the index of the first input pixel in the window of each output pixel.
-    """
+    """List the accesses of tw_depthwise_3x3_s8_scalar: a step computes one channel of up to 24 outputs of a row."""
     x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
     lefts = np.arange(0, out_w, 24)
@@ -328,11 +303,10 @@ LANES, FILTERS, HELD = 16, 4, 64  # bytes of a vector (TW_MVE_LANES); FILTERS an
 
 @of_windows
 def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of tw_conv_2d_s8_mve, which copies several windows to scratch before it writes their outputs.
+    """List the accesses of tw_conv_2d_s8_mve, which copies several windows to scratch before it writes their outputs.
 
     1x1 windows without padding are read in place instead, two pixels per four output channels. Only the last pixels are copied
-    if a 16-byte vector load would reach beyond the input. `lowest` is the index of the first input pixel in the window of each
-    output pixel.
+    if a 16-byte vector load would reach beyond the input.
     """
     x, out = graph.input(op), graph.output(op)
     kernel, stride, pads = kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
@@ -383,11 +357,10 @@ def _pairs_of_pixels(begins: Numbers, units: int, *, held: bool) -> Steps:
 
 @of_windows
 def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of tw_depthwise_conv_2d_s8_mve, which computes sixteen channels of a pixel per step.
+    """List the accesses of tw_depthwise_conv_2d_s8_mve, which computes sixteen channels of a pixel per step.
 
-    If sixteen channels are several whole pixels, the kernel computes these pixels together. They are listed one by one here,
-    which permits the same overlap of input and output: each pixel reads and writes one pixel further than the pixel before.
-    `lowest` is the index of the first input pixel in the window of each output pixel.
+    If sixteen channels are several whole pixels, the kernel computes these together. They are listed one by one here, which
+    permits the same overlap: each pixel reads and writes one pixel further than the pixel before.
     """
     return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), LANES)
 
@@ -396,11 +369,7 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def elements(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of elementwise ops.
-
-    Each step reads the operands of one output element, then writes it. Constant operands
-    are left out, and operands whose reads a C compiler may move behind writes (`_is_ordered`).
-    """
+    """List, by input index, the accesses of elementwise ops, without operands that are constant or not `_is_ordered`."""
     out = graph.output(op)
     operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
     whole = np.arange(out.elements)
@@ -414,10 +383,7 @@ def elements(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _is_ordered(x: Tensor, out: Tensor) -> bool:
-    """Return whether a C compiler must keep reads of `x` before later writes of `out`.
-
-    C's aliasing rules demand this if both have the same type, or if the elements of one of them are bytes.
-    """
+    """Return whether C's aliasing rules keep reads of `x` before later writes of `out`: of the same type, or of bytes."""
     return x.dtype == out.dtype or 1 in (itemsize(x.dtype), itemsize(out.dtype))
 
 
@@ -427,10 +393,7 @@ def _numbered(tensor: Tensor) -> Numbers:
 
 
 def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of softmax and log_softmax.
-
-    The kernels read a whole pixel, then each element before its output.
-    """
+    """List, by input index, the accesses of softmax and log_softmax: a whole pixel, then each element before its output."""
     x, out = graph.input(op), graph.output(op)
     pixels = np.arange(prod(x.shape[:-1]))[:, None]
     channel, size = np.arange(x.shape[-1]), itemsize(out.dtype)
@@ -441,10 +404,7 @@ def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def places(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of resize_bilinear.
-
-    A step reads four input pixels and writes a channel of an output pixel.
-    """
+    """List, by input index, the accesses of resize_bilinear: four input pixels, then a channel of an output pixel."""
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -461,10 +421,7 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of reductions.
-
-    A step reads all inputs of `at_once` neighbouring outputs, then writes these.
-    """
+    """List, by input index, the accesses of reductions: all inputs of `at_once` neighbouring outputs, then these."""
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind in ("arg_max", "arg_min") else reduce.axes(graph, op)
     lowest, run = _numbered(x).min(axis=over).ravel(), 1
@@ -492,11 +449,7 @@ def matrices(graph: Graph, op: Op, *, rest_at_once: bool = False) -> dict[int, S
 
 
 def cells(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of the LSTM.
-
-    Each step reads all inputs of a time step and writes the outputs of at most `at_once` cells. Return {} if the batch is not
-    1.
-    """
+    """List, by input index, the accesses of the LSTM: a time step, then at most `at_once` cells; {} for a batch above 1."""
     x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
     ends = _in_turns(count, at_once, rest_at_once=True)
@@ -534,10 +487,7 @@ def _runs(begins: Iterable[Numbers], lengths: Iterable[int]) -> Steps:
 
 
 def strided(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of tw_strided_copy.
-
-    The kernel copies runs of bytes that are one stride apart along each axis.
-    """
+    """List, by input index, the accesses of tw_strided_copy: runs of bytes that are one stride apart along each axis."""
     pieces = copies.moved(graph, op)
     assert pieces is not None
     reads, writes, done = [], [], 0
@@ -552,10 +502,7 @@ def strided(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def listed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of tw_table_copy.
-
-    The kernel copies runs of bytes from offsets that are stored in tables.
-    """
+    """List, by input index, the accesses of tw_table_copy: runs of bytes from offsets that are stored in tables."""
     pieces = copies.listed(graph, op)
     begins = []
     for piece in pieces:
@@ -574,10 +521,7 @@ def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List, by input index, the reads and writes of tw_pad.
-
-    Each step writes padding, then copies a run (contiguous bytes of input and output).
-    """
+    """List, by input index, the accesses of tw_pad: each step writes padding, then copies a run of contiguous bytes."""
     block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
     assert block is not None
     begins, length = _run_begins(block)
@@ -601,12 +545,7 @@ def joined(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _run_begins(block: copies.Box) -> tuple[Numbers, int]:
-    """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
-
-    Returns:
-        The element index in the larger tensor at which each run begins, and the elements of a run.
-
-    """
+    """Return where each run of contiguous elements begins in the larger tensor, and the elements of a run."""
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = copies.in_runs(block)
     i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(w))
     begins = (((i + before[0]) * outer_h + y + before[1]) * outer_w + x + before[2]) * outer_c + before[3]
@@ -614,8 +553,5 @@ def _run_begins(block: copies.Box) -> tuple[Numbers, int]:
 
 
 def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the order of tw_move, which copies correctly however its input and output overlap.
-
-    It is a single step at offset 0 for input 0, from which the overlap distance 0 is derived.
-    """
+    """Return the order of tw_move, which is right for every overlap: one step at offset 0, so the distance is 0."""
     return {0: Steps(np.zeros(1, np.int64), np.zeros(1, np.int64))}

@@ -58,11 +58,7 @@ class Box(NamedTuple):
 
 
 def moved(graph: Graph, op: Op) -> list[Strides] | None:
-    """Return the strides of each piece of a copying op's output, or None if some piece cannot be copied with strides.
-
-    A piece cannot if its input positions along an axis are not equally far apart, or if it has more than four axes after
-    contiguous axes are merged.
-    """
+    """Return the strides of each piece of a copying op's output; None if a piece has more than four axes or uneven steps."""
     size = itemsize(data(graph, op).dtype)
     found = [_progressions(piece, size) for piece in pieces(graph, op)]
     known = [strides for strides in found if strides is not None]
@@ -129,10 +125,7 @@ def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
 
 
 def _progressions(positions: Positions, itemsize: int) -> Strides | None:
-    """Return the strides of a piece (part of an output), or None if positions along some axis are not equally far apart.
-
-    `positions` has an array of input indices per axis; the index of an element is the sum of one entry per axis.
-    """
+    """Return a piece as strides, or None if its input `positions` along some axis are not equally far apart."""
     start, axes = 0, []
     for axis in positions:
         if axis.size == 0:
@@ -146,10 +139,7 @@ def _progressions(positions: Positions, itemsize: int) -> Strides | None:
 
 
 def _step(axis: NDArray[np.int64]) -> int | None:
-    """Return the distance between neighbouring input positions along an axis; 0 for a single position.
-
-    None if the distance varies, or if some position is padding (negative).
-    """
+    """Return the distance between neighbouring input positions along an axis; None if it varies, or for padding."""
     steps = np.diff(axis)
     if axis.min() < 0 or (steps != steps[:1]).any():
         return None
@@ -188,10 +178,7 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
 
 
 def _tables(positions: Positions, itemsize: int) -> Tables:
-    """Return a piece (part of an output) as tables: an offset per row, and an offset per column of a row.
-
-    `positions` is as for `_progressions`.
-    """
+    """Return a piece as tables: an offset per row, and an offset per column of a row."""
     padded = any(axis.size == 1 and axis[0] < 0 for axis in positions)
     start = itemsize * sum(int(axis[0]) for axis in positions if axis.size == 1)
     axes = [np.where(axis < 0, -1, axis * itemsize) for axis in positions if axis.size != 1]

@@ -36,10 +36,7 @@ class Features(NamedTuple):
 
 
 def plain(graph: Graph, op: Op) -> Features:
-    """Return the counts of MACs, outputs, inputs, pixels and calls: the default of kernels.
-
-    An op without MACs counts the elements of its windows instead.
-    """
+    """Return the counts of MACs (or of elements of windows), outputs, inputs, pixels and calls: the default of kernels."""
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
     weights = sum(t.elements for t in graph.inputs_of(op)[1:2] if t is not None and t.data is not None)
@@ -329,10 +326,7 @@ def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
 
 
 def taps(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of depthwise kernels that add tap by tap.
-
-    If the depth multiplier is above 1, `case` selects other constants.
-    """
+    """Return the loop counts of depthwise kernels that add tap by tap; `case` is set for a depth multiplier above 1."""
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
@@ -368,10 +362,7 @@ def pixel(graph: Graph, op: Op) -> Features:
 
 
 def lines(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of the depthwise kernels of tw_line.h, which first copy input columns to lines of 16-bit values.
-
-    They compute four channels of a block of rows and columns at a time.
-    """
+    """Return the loop counts of the depthwise kernels of tw_line.h: four channels of a block of rows and columns at a time."""
     shape, channels = depthwise.whole(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
     (height, width), (rows, cols), columns = shape.out, shape.kernel, depthwise.columns_at_a_time(graph, op)
     at_once = depthwise.rows_at_a_time(graph, op)

@@ -14,10 +14,7 @@ Extents = tuple[int, int, int, int]
 
 
 class Reduction(NamedTuple):
-    """The extents of a reduction's input, with neighbouring axes merged to [kept][reduced][kept][reduced][kept].
-
-    A kept axis is one that the op does not reduce.
-    """
+    """The extents of a reduction's input, with neighbouring axes merged to [kept][reduced][kept][reduced][kept]."""
 
     kept: tuple[int, int, int]  # first, third and fifth extent
     reduced: tuple[int, int]  # second and fourth extent
@@ -30,10 +27,7 @@ def extents(shape: Shape) -> Extents:
 
 
 def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
-    """Return the extents of two operands and of their broadcast result, or None if they need more than four axes.
-
-    If there are more than four axes, neighbouring axes that broadcast in the same way are merged.
-    """
+    """Return the extents of two operands and of their result, merged to at most four axes, or None if they need more."""
     axes = merged_axes(a, b)
     if len(axes) > MAX_AXES:
         return None

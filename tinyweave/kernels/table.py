@@ -58,14 +58,8 @@ _CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, str], Variant | None]] = W
 def variant_for(graph: Graph, op: Op, core: str = "", also: str = "") -> Variant:
     """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
-    Args:
-        op: An op of `graph`.
-        core: The core, such as "cortex-m4"; "" for portable C only.
-        also: One of ASKED_FOR; kernels that it marks are only returned if it is given.
-
-    Raises:
-        CompileError: No kernel runs the op.
-
+    The core is such as "cortex-m4", or "" for portable C only. Kernels that the table marks with a name of ASKED_FOR are only
+    returned if `also` is that name. Raise CompileError if no kernel runs the op.
     """
     chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, also)
     if key not in chosen:
@@ -180,10 +174,7 @@ def foreign(names: Iterable[str], core: str) -> list[str]:
 
 
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
-    """Return the C files and headers that kernels need, and `more` C files, sorted by name.
-
-    If a file includes a header, the C file of the same name is needed too.
-    """
+    """Return the C files and headers that kernels, and `more` C files, need: those included, and the C files beside these."""
     return [FILES[file] for file in sorted(_needed_by(names).union(*map(_needed_with, more)))]
 
 

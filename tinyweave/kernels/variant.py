@@ -52,10 +52,7 @@ ASKED_FOR = ("flash_heavy", "lean", "copying", "compact")  # fields that mark ke
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of an op's constant operands.
-
-    For a layer with weights, add a rescaling multiplier and a shift per output channel.
-    """
+    """Return the bytes of an op's constant operands, and with weights those of a multiplier and shift per channel."""
     constants = sum(x.bytes for x in graph.inputs_of(op) if x is not None and x.data is not None)
     return constants + RESCALE_BYTES * graph.output(op).shape[-1] if spec_of(op).weights is not None else constants
 

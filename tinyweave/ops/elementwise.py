@@ -121,10 +121,7 @@ def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
-    """Return 1x1 windows if an operand of the output's shape is computed and the others can be read at any row, else None.
-
-    These have the output's shape, or are constant, a single pixel, or one channel that broadcasts.
-    """
+    """Return 1x1 windows if an operand of the output's shape is computed and the others can be read at any row, else None."""
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
     others = (x.shape[:-1] == shape[:-1] or x.data is not None or is_pixel(x) for x in operands)

@@ -18,10 +18,7 @@ def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
-    """Return the values of the file's input that the stripped ops convert to `values`, or None if no values give exactly these.
-
-    `name` is an input of the network after the passes.
-    """
+    """Return the values of the file's input that the stripped ops convert to exactly these `values`; None if none do."""
     home = source(tensors, name)[0]
     if home in original.inputs:
         return as_other_sign(values, original.tensors[home].dtype)

@@ -26,10 +26,9 @@ DIFFERS = "its constant operand differs between rows"
 
 
 class TimeAxis(NamedTuple):
-    """The time axis of a tensor, which is divided into rows. The rows [first, after) are steady.
+    """The time axis of a tensor, divided into rows, of which [first, after) are steady.
 
-    A part of a map of attention scores (with a `band`) has only the columns that its rows can see. Such rows are never reused,
-    because their columns move, too.
+    Rows of attention scores with a `band` have only the columns that they can see, which move, so they are never reused.
     """
 
     axis: int  # the axis of the tensor that holds the rows

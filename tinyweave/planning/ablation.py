@@ -35,13 +35,9 @@ IN_ORDER = (  # technique, whether views alias, the largest overlap distance
 
 
 def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best") -> dict[str, int]:
-    """Return how the planner's techniques shrink the arena: technique -> arena bytes with this technique and all before it.
+    """Return technique -> arena bytes with this technique and all before it; the last value is the arena of the plan.
 
-    Keys are "file order", "best order", "+ views", "+ in-place" and so on, in this order; the last value is the arena of the
-    plan. All buffers count as if they were in one memory.
-
-    Args:
-        planned: the plan by `strategy`; computed if left out.
+    Keys are "file order", "best order", "+ views", "+ in-place" and so on. All buffers count as if they were in one memory.
     """
     planned, name = planned or plan(graph, Request(strategy)), strategy.partition(":")[0]
     kernels, arenas = _kernels_of(graph, planned), dict[str, int]()
@@ -75,11 +71,7 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best") 
 
 
 def _in_order(graph: Graph, kernels: KernelRule, *, share: bool, max_distance: int) -> int:
-    """Return the arena bytes of unfused ops: the smaller of the file's order and of the order with the least peak RAM.
-
-    `share` says whether views share the memory of their input. `max_distance` is the largest overlap distance, in bytes, of an
-    output to an operand; NO_OVERLAP lets no output overlap an operand.
-    """
+    """Return the arena bytes of unfused ops: the smaller of the file's order and of the order with the least peak RAM."""
     how = partial(plan_in_order, max_distance=max_distance, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph))
     owner = views(graph) if share else without_views(graph)

@@ -53,12 +53,8 @@ def plan_in_order(
 ) -> Plan:
     """Return the checked plan that runs the ops unfused, in the given order.
 
-    Args:
-        max_distance: largest overlap distance to use, in bytes. A kernel may overwrite an operand if its output starts at least
-            the kernel's overlap distance below the operand. By default no output overlaps an operand.
-        share: whether views, such as outputs of reshapes, share the memory of their input; otherwise they are copies.
-        moves: whether tensors may be relocated between steps if the arena exceeds the largest step.
-        parts: whether outputs of splits may lie inside their input, and inputs of concatenations inside their output.
+    `max_distance` is the largest overlap distance to use, in bytes; by default no output overlaps an operand. `share` says
+    whether views share the memory of their input; otherwise they are copies.
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
     layout = lay_out(graph, unfused_stages(order), shared, max_distance=max_distance, kernels=kernels)
@@ -82,10 +78,8 @@ def lay_out(
 ) -> Layout:
     """Return the buffers of these stages, and the rules by which they may overlap; offsets follow in `place_layout`.
 
-    The ops of a stage share one scratch buffer, and its tiles one tile buffer, because they run one after the other.
-
-    Args:
-        max_distance: largest overlap distance to use, in bytes; NO_OVERLAP lets no output overlap an operand.
+    The ops of a stage share one scratch buffer, and its tiles one tile buffer, because they run one after the other. Overlap
+    distances are at most `max_distance` bytes; NO_OVERLAP lets no output overlap an operand.
     """
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, tiles=tiles, **streams._asdict()), scratch_of(graph, variants)
@@ -112,24 +106,16 @@ def lay_out(
 
 
 def _buffer(tensor: Tensor, ring_rows: int | None, life: Life) -> Buffer:
-    """Return the buffer of a tensor: for all of it if `ring_rows` is None, else a line buffer of `ring_rows` rows.
-
-    Fast kernels load words, so all buffers are aligned to words. Byte alignment would save at most 6 bytes on real networks.
-    """
+    """Return the buffer of a tensor, or of `ring_rows` of its rows, aligned to words because fast kernels load words."""
     size = tensor.bytes if ring_rows is None else ring_rows * row_bytes(tensor)
     return Buffer(tensor.name, size, max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)))
 
 
 def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> list[Plan]:
-    """Place the buffers of a layout: return one or two unchecked plans.
+    """Place the buffers of a layout: return an unchecked plan and, if it relocates tensors, one without relocations.
 
-    Args:
-        moves: whether tensors may be relocated (copied between steps) if that makes the arena smaller.
-        tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
-
-    Returns:
-        The plan. If it relocates tensors, a second item is the plan without relocations, which needs more bytes and fewer
-        cycles.
+    With `moves`, tensors may be copied between steps if that makes the arena smaller. `tries` limits the exact search, in
+    placements of one buffer; 0 for a greedy placement only.
     """
     placed, unmoved = place(layout.buffers, layout.rules, tries=0), list[Plan]()
     lower_bound = placed.lower_bound
@@ -146,11 +132,7 @@ def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> l
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
-    """Search for a placement with relocations in an arena of `lower_bound` bytes, else of larger sizes below `upper_bound`.
-
-    At most five sizes are tried, the smallest first. Return the first placement found, or None. Without `moves`, no buffer is
-    relocated.
-    """
+    """Search for a placement in an arena of `lower_bound` bytes, else of at most four larger sizes below `upper_bound`."""
     graph = layout.row_graph.graph
     lone = lone_tensors(graph, [stage.ops for stage in layout.stages], layout.shared.owner) if moves else {}
     inputs = {layout.shared.owner[name] for name in graph.inputs if name not in layout.row_graph.streamed_inputs}

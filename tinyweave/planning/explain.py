@@ -22,10 +22,7 @@ Touch = tuple[int, str]
 
 @dataclass(frozen=True)
 class Overlap:
-    """How far the output of an op overlaps one of its operands, and how far it may. One of the two is the explained buffer.
-
-    All distances are in bytes.
-    """
+    """How far, in bytes, an output overlaps an operand, and how far it may. One of the two is the explained buffer."""
 
     op: str
     kernel: str
@@ -40,10 +37,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `explain` reports about a tensor or scratch buffer: its buffer and offset, the ops that use it, and its overlaps.
-
-    The buffer is alive in the steps [start, end).
-    """
+    """What `explain` reports: buffer, offset, the ops that use it, overlaps. It is alive in the steps [start, end)."""
 
     tensor: str
     buffer: str
@@ -65,10 +59,7 @@ class Explanation:
 
 
 def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
-    """Explain where an activation or buffer is placed, and why the op that writes it runs on its kernel.
-
-    Args:
-        core: the core for which kernels are explained; "" to leave kernels out.
+    """Explain where an activation or buffer is, and if a core is given, why the op that writes it runs on its kernel.
 
     Raises:
         KeyError: the plan has no activation or buffer of this name.
@@ -106,10 +97,7 @@ def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
 
 
 def _kernels(plan: Plan, index: int, core: str) -> tuple[tuple[str, str], ...]:
-    """Return (kernel, reason) of the kernels considered for op `index` of the graph on `core`; the last is the one in the plan.
-
-    The reason says why a kernel was rejected, or why the last was chosen. Empty if the op needs no code.
-    """
+    """Return (kernel, reason against it) of the faster kernels for op `index`, then (kernel of the plan, reason for it)."""
     name = plan.variants[index]
     tried = explain_kernel(plan.graph, plan.graph.ops[index], core) if name else []
     if name and tried[-1][0] != name:
@@ -124,10 +112,7 @@ def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
 
 
 def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
-    """Return the op for which the buffer's last reader waits: it computes the latest of the reader's other operands.
-
-    None if no op computes another operand. `last` is the last reader; `inside` are the tensors in the buffer.
-    """
+    """Return the op for which the buffer's last reader waits, the last that computes another of its operands, or None."""
     graph = plan.graph
     op = next(op for op in graph.ops if op.name == last[1])
     step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}
@@ -237,10 +222,7 @@ def is_fast(plan: Plan, index: int, core: str) -> bool | None:
 
 
 def why_portable(plan: Plan, index: int, core: str) -> str:
-    """Return why op `index` runs on a portable kernel although `core` has faster kernels for ops of its kind.
-
-    Return "" if `core` is "", or if the op runs no code, runs on a kernel of `core`, or has no faster kernel.
-    """
+    """Return why op `index` runs on a portable kernel although `core` has faster ones for its kind; "" if it does not."""
     if not core or is_fast(plan, index, core) is not False:
         return ""
     reason = kernel_reason(plan, index, core)

@@ -1,7 +1,4 @@
-"""Kernel choice: which kernel runs each op.
-
-In: a Graph, its aliases, and which ops may use the fast kernels of a core. Out: the name of each op's kernel, and its scratch.
-"""
+"""Kernel choice. In: a Graph, its aliases, rules on fast kernels of a core. Out: each op's kernel, and its scratch."""
 
 from __future__ import annotations
 

@@ -57,10 +57,7 @@ def best_plan(
 
 
 def best_candidates(spaces: Sequence[PlanSpace]) -> list[Candidate]:
-    """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first.
-
-    Raise CompileError if a streamed input is read by an op that cannot run row by row.
-    """
+    """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first."""
     solutions, candidates = front(fastest_in(spaces)), list[Candidate]()
     if not solutions:
         raise _no_plan(spaces)
@@ -88,10 +85,7 @@ def _best(
     progress: Progress | None,
     relocates: bool,
 ) -> Candidate | None:
-    """Return the best candidate within the limits, or None if none of the solutions that were laid out is within them.
-
-    At most MOST_LAYOUTS solutions are laid out.
-    """
+    """Return the best candidate of at most MOST_LAYOUTS laid-out solutions within the limits; None if there is none."""
     cost, caps = COSTS[objective], dict[int, int]()  # caps: plan space -> bytes that its next solutions may need
     most_bytes = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # the search counts whole words
     most_cycles = cycle_limit

@@ -32,9 +32,7 @@ def lifetimes(
 ) -> dict[str, Life]:
     """Return the lifetime of each tensor that owns memory, in the order of their first use.
 
-    Args:
-        owner: tensor -> the tensor that owns its memory; tensors without memory are absent.
-        by_rows: streamed inputs and outputs, which are alive only in the steps that read or write them.
+    Streamed inputs and outputs, `by_rows`, are alive only in the steps that read or write them.
     """
     whole = [name for name in (*graph.inputs, *graph.outputs) if name in owner and name not in by_rows]
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state" and name in owner]

@@ -12,12 +12,10 @@ MAX_COLUMNS = 64
 def memory_picture(
     plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS, only: Collection[str] | None = None
 ) -> list[str]:
-    """Return one table per memory as lines of text: the offset of each buffer, and a # in each step in which it is alive.
+    """Return a table per memory as lines of text: the offset of each buffer, and a # in each step in which it is alive.
 
-    Args:
-        labels: buffer name -> text to print instead of the name.
-        max_columns: most columns for steps; if the plan has more steps, each column stands for several consecutive steps.
-        only: names of the buffers to show; None for all.
+    `labels` replace names of buffers. If there are more steps than `max_columns`, a column stands for several. Only the buffers
+    `only` are shown, None for all.
     """
     labels = labels or {}
     steps = max(1, len(plan.stages))

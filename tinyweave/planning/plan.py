@@ -80,10 +80,7 @@ class RowSchedule:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a plan: a single op that computes whole tensors, or fused ops that run row by row as `schedule` says.
-
-    `ops` are indices of the graph's ops. `tiles` and `schedule` are None if the stage is not fused.
-    """
+    """One step of a plan: an op on whole tensors (no `tiles` and `schedule`), or fused ops that run row by row."""
 
     ops: tuple[int, ...]
     tiles: tuple[Tile, ...] | None = None
@@ -104,10 +101,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor is: `offset` bytes after the start of a buffer.
-
-    Views share a buffer: the output of a reshape, for example, is in the buffer of its input.
-    """
+    """Where a tensor is: `offset` bytes after the start of a buffer, which views share."""
 
     buffer: str
     offset: int = 0
@@ -251,10 +245,7 @@ class Plan:
 
 
 def scratch_name(op_name: str) -> str:
-    """Return the name of a stage's scratch buffer. `op_name`: the stage's first op.
-
-    An op that accumulates row by row in a fused stage, such as a mean, has a buffer for its accumulators under its own name.
-    """
+    """Return the name of the scratch buffer of the stage that begins with an op, or of an op's row accumulators."""
     return f"{op_name}.scratch"
 
 

@@ -74,43 +74,27 @@ def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None 
 
 
 def front(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None = None) -> list[Plan]:
-    """Return the Pareto-optimal plans of strategy `best` in RAM and cycles, the fewest cycles first.
-
-    There are at most layouts.MOST_POINTS plans, each in one memory. The request's limits of RAM and time are ignored.
-    """
+    """Return at most MOST_POINTS Pareto-optimal plans of strategy `best` in RAM and cycles, the fewest cycles first."""
     return PlanSearch(graph, replace(request, strategy="best")).front(progress)
 
 
 def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
-    """Return the plan with the least RAM that recomputes nothing. It is not checked.
-
-    Args:
-        request: its strategy and streamed inputs and outputs apply; its limits and objective are ignored.
-    """
+    """Return the unchecked plan with the least RAM that recomputes nothing; limits and objective are ignored."""
     return best_plan(PlanSpaces(graph, streamed_io(graph, request)).of((kernels,), request.strategy, 1.0), "size")
 
 
 class PlanSearch:
-    """A search for plans of one graph and request, for several objectives and limits of RAM and time.
-
-    It caches plan spaces, with their solutions and plans, between calls.
-    """
+    """A search for plans of one graph and request, which caches plan spaces, their solutions and plans between calls."""
 
     def __init__(self, graph: Graph, request: Request = DEFAULT, known: SpaceCache | None = None) -> None:
-        """Compute the kernel sets of the request.
-
-        Searches with the same cache `known` share their plan spaces. None for a cache of this search alone.
-        """
+        """Compute the kernel sets of the request. Searches with the same cache `known` share their plan spaces."""
         self.graph, self.request, self.flash_limit = graph, request, request.limits.flash
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)
         known, key = {} if known is None else known, (graph, streamed_io(graph, request), request.fast)
         self._spaces = known.setdefault(key, PlanSpaces(*key))
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
-        """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
-
-        `kernel_set` is the number of the set, from 0, the smallest, up; -1 is the fastest.
-        """
+        """Return the plan spaces of the strategy with a kernel set, from 0, the smallest, up; -1 is the fastest."""
         kernels = self.kernel_sets[-1] if kernel_set == -1 else self._all_sets[kernel_set]
         return self._spaces.of(tuple(kernels), self.request.strategy, self.request.max_mac_overhead)
 
@@ -259,10 +243,7 @@ class PlanSearch:
         return [check(made) for made in plans]
 
     def _least_flash(self, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Plan:
-        """Return the plan with the least code and constants within the limits. It is not checked.
-
-        If none of the plans tried is within both limits, return the plan for objective `speed` instead.
-        """
+        """Return the unchecked plan with the least code and constants within the limits, or else that of `speed`."""
         core, reads = self.request.core, self.request.limits.reads
         sets = self._all_sets if core else [*sets_with_less_flash(self.graph, self.kernel_sets[0]), *self.kernel_sets]
         needs = flash_and_cycles(self.graph, sets, core, reads)

@@ -49,21 +49,13 @@ class Limits:
         return min(self.maps, key=lambda memories: excess(arena, memories), default=None)
 
     def less(self, rest: int, flash: int = 0) -> Limits:
-        """Return smaller limits, with `rest` bytes of RAM and `flash` bytes of Flash set aside for other uses.
-
-        In each memory map, the RAM is set aside in the largest memory.
-        """
+        """Return limits with `flash` bytes, and `rest` bytes of RAM of the largest memory, set aside for other uses."""
         maps = tuple({**sizes, (most := max(sizes, key=lambda name: sizes[name])): sizes[most] - rest} for sizes in self.maps)
         ram, left = (limit and max(0, limit - taken) for limit, taken in ((self.ram, rest), (self.flash, flash)))
         return replace(self, ram=ram, flash=left, maps=maps)
 
     def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
-        """Return by how many bytes a program exceeds the RAM limit, 0 if it fits; None if there is no limit.
-
-        Args:
-            arena: memory -> bytes that the plan uses.
-            rest: more bytes of RAM that the program needs, all in one memory.
-        """
+        """Return by how many bytes arenas and `rest` bytes in one memory exceed the RAM, at least 0; None without limit."""
         memories = self.memories(arena)
         if memories is None:
             return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)

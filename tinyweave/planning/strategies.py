@@ -72,10 +72,7 @@ def streamed_io(graph: Graph, request: Request) -> StreamedIO:
 
 
 def _parsed(strategy: str) -> tuple[str, int, int]:
-    """Split a strategy such as "patch:4:10" into name, patches per side (4) and number of patched layers (10).
-
-    A missing number is returned as 0: the planner searches for the best.
-    """
+    """Split a strategy such as "patch:4:10" into name, patches per side (4) and layers (10); 0 if missing: search them."""
     name, *numbers = strategy.split(":")
     if name not in STRATEGIES:
         raise CompileError(f"unknown schedule '{strategy}'", f"schedules are: {', '.join(STRATEGIES)}")
@@ -105,10 +102,7 @@ class PlanSpace:
     plans: dict[tuple[Sequence[ChosenStage], bool], list[Plan]] = field(default_factory=dict, init=False)
 
     def lay_out(self, solution: Solution, *, relocates: bool = True) -> list[Plan]:
-        """Return the plan of a solution and, if it relocates tensors, the plan without relocations; unchecked and cached.
-
-        If not `relocates`, no tensor is relocated.
-        """
+        """Return the unchecked plan of a solution and, if it relocates (`relocates`), the one without relocations; cached."""
         stages, key = solution.stages, (solution.stages, relocates)
         if key not in self.plans:
             graph = self.cycles_of.row_graph.graph
@@ -253,11 +247,7 @@ class PlanSpaces:
         )
 
     def _whole(self, kernel_set: KernelSet) -> list[PlanSpace]:
-        """Return plan spaces without fusion: `layer`, and one for each searched order of the ops, with nested tensors.
-
-        `best` and `unfused` search these spaces, too, because they sometimes have the smallest plan. Empty if inputs or outputs
-        are streamed.
-        """
+        """Return plan spaces without fusion: `layer`, and one per searched order of the ops; none if the request streams."""
         key = kernel_set, "nested", None
         if key not in self.known:
             space_of = partial(self._space, kernel_set, self.graph, nested=True, fuses=False)

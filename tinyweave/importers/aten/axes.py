@@ -67,10 +67,7 @@ def along_axis(b: Builder, kind: str, x: Map, dim: int, attrs: dict[str, Any]) -
 
 
 def ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
-    """Find or add a tensor that holds `x` with one tensor axis per logical axis, channels last or in logical order if possible.
-
-    Return the logical axes in the order of the tensor's axes, the tensor's name, and its axes as tuples of Axis units.
-    """
+    """Return an order of the logical axes of `x`, a tensor with the axes in this order, and its axes as Axis units."""
     try:
         order = common_order(x)
     except Unsupported:

@@ -188,10 +188,7 @@ CLAMPS: dict[tuple[float | None, float | None], str] = {(0, None): "relu", (0, 6
 
 
 def clamp(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    """Import aten.clamp as a ReLU variant (relu, relu6, ...) if one has these limits, else as maximum and minimum.
-
-    A limit is a number, a constant or a map. A limit of None, or beyond the range of float32, is left out.
-    """
+    """Import aten.clamp as a ReLU variant if one has these limits, else as maximum and minimum; None is no limit."""
     low, high = (limit.item() if isinstance(limit, np.ndarray) and limit.size == 1 else limit for limit in (low, high))
     if not any(isinstance(limit, (Map, np.ndarray)) for limit in (low, high)):
         low = None if low is None or low < -INFINITE else low

@@ -133,10 +133,8 @@ def _layer(
 ) -> list[Map]:
     """Add one layer in one direction on `x`, [1, steps, features]; its output is [1, steps, cells], a cell state [1, cells].
 
-    Args:
-        states: the names of the initial states, [1, cells] each; None for a state of zeros.
-        parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,
-            [gates * cells]. The gates of a GRU are reset, update, new.
+    `states` are the initial states, None for zeros. `parts` are the weights, [gates * cells, features], the recurrent weights,
+    and the biases of both. The gates of a GRU are reset, update, new.
     """
     weights, recurrent, bias, recurrent_bias = parts
     (_, time, depth), out = x.axes, b.new_axis(recurrent.shape[1])

@@ -111,10 +111,7 @@ def windowed(kernel: int, stride: int, dilation: int, count: int, before: int = 
 def convolution(
     b: Builder, x: Map, weight: Any, bias: Any = None, stride: Ints = 1, padding: Any = 0, dilation: Ints = 1, groups: int = 1
 ) -> Map:
-    """Import aten.conv1d or aten.conv2d as conv_2d or depthwise_conv_2d, with a pad op if the padding is not TFLite's SAME.
-
-    `weight` is [c_out, c_in / groups, h, w], without h for conv1d. `padding` may also be "same" or "valid".
-    """
+    """Import aten.conv1d or aten.conv2d, with a pad op if the padding (numbers, "same" or "valid") is not TFLite's SAME."""
     weight = stored_constant(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
     rank = weight.ndim
@@ -287,8 +284,7 @@ def max_pool(
 ) -> Map:
     """Import aten.max_pool1d or aten.max_pool2d.
 
-    Padding that is not SAME repeats values that the window contains anyway (mirror_pad or gathers), so no maximum changes. For
-    a dilated pool, gathers copy the pixels of each window side by side.
+    Padding that is not SAME repeats values of the window, so no maximum changes; for a dilated pool, gathers copy each window.
     """
     kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
     size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)

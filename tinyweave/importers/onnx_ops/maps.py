@@ -96,11 +96,7 @@ def transposed_convolution(
 
 
 def pool(function: Function) -> Function:
-    """Return a function that imports a pooling op by `function`, which adds the pool.
-
-    `function` gets the builder, the map, kernel, strides, paddings (before, after) and dilations per spatial axis, ceil_mode,
-    and the other attributes by name.
-    """
+    """Return an importer of a pooling op; `function` gets kernel, strides, paddings, dilations and ceil_mode in order."""
 
     def apply(b: Builder, x: Map, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **given: Any) -> Any:
         if len(x.axes) != len(kernel_shape) + 2:
@@ -394,10 +390,9 @@ def blocks(outer: Function, inner: Function) -> Function:
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Function:
-    """Return a function that imports ONNX's LSTM, GRU or RNN (`kind`).
+    """Return a function that imports ONNX's LSTM, GRU or RNN (`kind`), with the `usual` activations, or Relu in an RNN.
 
-    `gates` has the position in ONNX's order of each gate in PyTorch's order. Gates with other activations than `usual` are
-    refused, except Relu of an RNN.
+    `gates` has the position in ONNX's order of each gate in PyTorch's order.
     """
 
     def apply(

@@ -279,12 +279,9 @@ SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pac
 def eight_at_a_time(given: Filters, *, packed: bool = True, offset: int = 0) -> Words:
     """Return the weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
 
-    A row has the initial sums and the weights, as words in the order in which the kernel reads them.
-
-    Args:
-        packed: Whether initial sums of two filters are packed as b0 + 256 * b1, like their weights, or are plain biases.
-        offset: LANE_OFFSET of tw_fully_connected_dsp_loop.h, which is added to each weight of an even filter.
-
+    A row has the initial sums and the weights, as words in the order in which the kernel reads them. If `packed`, initial sums
+    of two filters are b0 + 256 * b1, like their weights; else plain biases. `offset` (LANE_OFFSET) is added to each weight of
+    an even filter.
     """
     given = given.padded(-(-len(given.bias) // 8) * 8)
     count, taps = given.weights.shape
@@ -297,15 +294,10 @@ def eight_at_a_time(given: Filters, *, packed: bool = True, offset: int = 0) -> 
 
 
 def four_at_a_time(weights: NDArray[np.int8]) -> Words:
-    """Return the weights of a recurrent layer in the order of tw_dot4_dsp and tw_dot1_dsp.
+    """Return int8 weights [gate][filter][input] in the order of tw_dot4_dsp and tw_dot1_dsp, as words [gate][word].
 
-    Args:
-        weights: int8 weights [gate][filter][input].
-
-    Returns:
-        Words of shape [gate][word]. In each gate, every four filters are packed for tw_dot4_dsp; the weights of the last one
-        to three filters follow as bytes [filter][input], then up to three bytes of 0.
-
+    In each gate, every four filters are packed for tw_dot4_dsp; the weights of the last one to three filters follow as bytes
+    [filter][input], then up to three bytes of 0.
     """
     gates, count, taps = weights.shape
     quads, rest, groups = taps // 4, taps % 4, gates * (count // 4)
@@ -390,12 +382,9 @@ def flash_of_segments(graph: Graph, op: Op) -> int:
 
 
 def _both(weights: Numbers, quads: int, offset: int = 0) -> Numbers:
-    """Pack the weights w0, w1 of each pair of filters as w0 + offset + 256 * w1, in lanes of 16 bits.
+    """Pack the weights w0, w1 of each pair of filters as w0 + offset + 256 * w1 in lanes of 16 bits, [pair][word].
 
-    Returns:
-        Words of shape [pair of filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word
-        of lanes (k + 1, k + 3).
-
+    Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word of lanes (k + 1, k + 3).
     """
     count, taps = weights.shape
     lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., IN_LANES]
@@ -429,10 +418,7 @@ def scratch(graph: Graph, op: Op) -> int:
 
 
 def copying_scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch memory of the kernels that first copy their weight stream to it, in bytes.
-
-    It holds the weight stream, then the windows and rows of the kernels that read the stream from Flash (`scratch`).
-    """
+    """Return the scratch bytes of kernels that copy their weight stream there: the stream, then windows and rows."""
     return flash(graph, op) + scratch(graph, op)
 
 
@@ -454,18 +440,12 @@ def of_filters(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Word
 
 
 def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
-    """Turn a function that builds a weight stream from filters into a function of a graph and a convolution.
-
-    The weights of each filter are first reordered by `by_rows`.
-    """
+    """Turn a builder of weight streams from filters into a function of a convolution, whose weights `by_rows` reorders."""
     return lambda graph, op: stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
 
 
 def by_rows(given: Filters, rows: int) -> Filters:
-    """Reorder the weights of each filter, which has `rows` rows, as tw_conv_pairs.h reads inputs.
-
-    First come the whole quads (four neighbouring inputs) of each row of the window, then the incomplete quads of all rows.
-    """
+    """Reorder weights as tw_conv_pairs.h reads them: whole quads of each row of the window, then the incomplete ones."""
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
@@ -478,10 +458,7 @@ def lean_stream(graph: Graph, op: Op) -> Words:
 
 
 def lean_words(given: Filters, rows: int, cols: int, depth: int) -> Words:
-    """Return the weight stream of tw_conv_2d_s8_lean_dsp.
-
-    If windows are read in place, weights have the order of `by_rows`. If windows are copied, they keep their order.
-    """
+    """Return the weight stream of tw_conv_2d_s8_lean_dsp, in the order of `by_rows` unless windows are copied."""
     return stream(given if is_copied(rows, cols, depth) else by_rows(given, rows))
 
 
@@ -497,11 +474,7 @@ def flash_with_outliers(graph: Graph, op: Op) -> int:
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constant row of zero points that tw_conv_2d_s8_lean_dsp reads in place of padding, or 0.
-
-    The row is as long as a row of the kernel's window: its columns times the input channels. It is left out if no window
-    reaches into the padding.
-    """
+    """Return the bytes of a row of zero points that tw_conv_2d_s8_lean_dsp reads in place of padding, 0 without any."""
     return conv.kernel_size(graph, op)[1] * graph.input(op).shape[3] if is_padded(graph, op) else 0
 
 
@@ -511,10 +484,7 @@ def lean_flash(graph: Graph, op: Op) -> int:
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_conv_dsp.h: one row per group of four filters, padded with filters and weights of 0.
-
-    A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
-    """
+    """Return the weight stream of tw_conv_dsp.h: initial sums, weights, factors per four filters, padded with zeros."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)
@@ -523,10 +493,7 @@ def stream(given: Filters) -> Words:
 
 
 def stream_with_outliers(given: Filters) -> Words:
-    """Return the weight stream of tw_conv_dsp.h with zeros in place of outliers, followed by the table of outliers.
-
-    An outlier is a filter that fails a requirement of the fast arithmetic; the kernel computes it from the table.
-    """
+    """Return the weight stream of tw_conv_dsp.h with zeros for filters that fast arithmetic cannot hold, then their table."""
     return followed_by_outliers(given, PAIRS_EXACTLY, stream, IN_LANES)
 
 

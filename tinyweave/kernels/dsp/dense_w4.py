@@ -46,10 +46,7 @@ EIGHTS = (weights_are_int4, has_weights, *map(of_op, (packed_sums_fit, shifts_ro
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_w4.h: one row per group of four filters, padded with filters and weights of 0.
-
-    A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
-    """
+    """Return the weight stream of tw_pair_w4.h: initial sums, weights, factors per four filters, padded with zeros."""
     given = given.padded(-(-len(given.bias) // AT_ONCE) * AT_ONCE)
     return _joined(given, AT_ONCE, rescales(given, AT_ONCE))
 
@@ -70,12 +67,9 @@ def _joined(given: Filters, at_once: int, *after: Numbers) -> Words:
 
 
 def _words(weights: Numbers) -> Numbers:
-    """Pack the weights of each four filters, in lanes of 16 bits.
+    """Pack the weights of each four filters in lanes of 16 bits, [four filters][word].
 
-    Returns:
-        Words of shape [four filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word of
-        lanes (k + 1, k + 3).
-
+    Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word of lanes (k + 1, k + 3).
     """
     count, taps = weights.shape
     padded = np.pad(weights, ((0, 0), (0, -taps % 4))).reshape(count // AT_ONCE, AT_ONCE, -1, 4)

@@ -84,10 +84,7 @@ THREE_BY_THREE = (window_is_3x3, *LINES)
 
 
 def _words(count: int, width: int, stride: int) -> int:
-    """Return how many words of a line (16-bit copy of an input row) hold the inputs of `count` outputs, two columns per word.
-
-    `count` is rounded up to a multiple of four.
-    """
+    """Return how many words of a line hold the inputs of `count` outputs, rounded up to fours; two columns per word."""
     return ((-(-count // AT_ONCE) * AT_ONCE - 1) * stride + taps(width) + 1) // 2
 
 
@@ -155,10 +152,7 @@ def function(rows: int, width: int, stride: int) -> str:
 
 
 def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
-    """Return the weight stream of tw_line.h, one row per channel, for a window of `rows` rows and a horizontal stride.
-
-    A row has the bias, the weights and the rescaling factors, as words in the order in which the kernel reads them.
-    """
+    """Return the weight stream of tw_line.h: bias, weights and factors per channel, for windows of `rows` rows."""
     count = len(given.bias)
     weights = 2 * given.weights.reshape(count, rows, -1)
     width = weights.shape[2]
@@ -184,19 +178,13 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
-    """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers.
-
-    An outlier is a filter that the fast arithmetic cannot compute exactly; the kernel computes it from the table.
-    """
+    """Return the weight stream with zeros for filters that fast arithmetic cannot compute exactly, then their table."""
     shape = whole(graph, op)
     return stream_with_outliers(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
 
 def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.Words:
-    """Return the weight stream of tw_line.h with zeros in place of outliers, followed by the table of outliers.
-
-    An outlier is a filter that fails a requirement of the fast arithmetic. `across` is the horizontal stride.
-    """
+    """Return the weight stream of tw_line.h (horizontal stride `across`) with zeros for outliers, then their table."""
     return dense.followed_by_outliers(given, dense.RESCALES_EXACTLY, lambda regular: stream(regular, rows, across), range(4))
 
 

@@ -31,10 +31,7 @@ class Prelu(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Linear functions that replace a prelu: one for inputs at or above the zero point, one per channel for inputs below.
-
-    They compute `(x - in_zero) * factor + constant >> shift`.
-    """
+    """Functions `(x - in_zero) * factor + constant >> shift` of a prelu: one from the zero point up, one per channel below."""
 
     shift: int
     positive: Numbers  # factor, constant
@@ -50,10 +47,7 @@ def prelu_of(graph: Graph, op: Op) -> Prelu:
 
 
 def lines(given: Prelu) -> Lines | None:
-    """Return linear functions that give a prelu's outputs for all int8 inputs, or None if the search finds no such functions.
-
-    One function is for inputs at or above the zero point; for inputs below it, each channel has its own.
-    """
+    """Return linear functions that give a prelu's outputs for all int8 inputs, or None if the search finds none."""
     (in_zero, zero), (positive, negative) = given.zeros, given.rescales
     x, slopes = np.arange(-128, 128) - in_zero, given.slopes
     steepest = max(positive.real, negative.real * int(np.abs(slopes).max()))

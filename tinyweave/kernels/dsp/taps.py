@@ -66,10 +66,7 @@ def begins(channels: int) -> NDArray[np.int64]:
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_depthwise_lean_dsp.h, one row per block of four channels.
-
-    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
-    """
+    """Return the weight stream of tw_depthwise_lean_dsp.h: biases, weights and factors per block of four channels."""
     of_fours = begins(len(given.bias))[:, None] + np.arange(CHANNELS)
     doubled = (2 * given.weights[of_fours]).transpose(0, 2, 1)
     lanes = (doubled[..., :2] & 0xFFFF) | (doubled[..., 2:] & 0xFFFF) << 16
@@ -95,10 +92,7 @@ def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_ins
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constant pixel of zero points that the kernels read in place of padding, or 0.
-
-    The pixel has a byte per input channel. It is left out if no window reaches into the padding.
-    """
+    """Return the bytes of a pixel of zero points that the kernels read in place of padding, 0 if no window needs it."""
     return graph.input(op).shape[3] if dense.is_padded(graph, op) else 0
 
 

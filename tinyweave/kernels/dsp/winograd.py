@@ -41,11 +41,7 @@ REQUIREMENTS = (*SHAPE, input_channels_are_a_multiple_of_4, *map(dense.of_op, EX
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_winograd.h: one row per group of four filters, padded with filters of 0.
-
-    A row has the biases, the transformed weights and the rescaling factors, as words in the order in which the kernel reads
-    them.
-    """
+    """Return the weight stream of tw_winograd.h: biases, transformed weights, factors per four filters, padded with zeros."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     groups = len(given.bias) // 4
     weights = given.weights.reshape(len(given.bias), KERNEL, KERNEL, -1)

@@ -74,10 +74,7 @@ def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
 
 
 def less_zero(bias: dense.Numbers | int, weights: NDArray[np.int8], zero: int) -> NDArray[np.int32]:
-    """Subtract the zero point of the inputs times the sum of each filter's weights from the biases, modulo 2^32.
-
-    `bias` has an int64 per filter, or is 0. The last axis of `weights` is the inputs of a filter.
-    """
+    """Subtract the zero point times the sum of each filter's weights (last axis) from its bias, modulo 2^32."""
     return wrapped(np.asarray(bias - zero * weights.sum(axis=-1, dtype=np.int64)))
 
 
@@ -92,10 +89,7 @@ def scratch_of(rows: int, cols: int, depth: int) -> int:
 
 
 def windows_at_once(rows: int, cols: int, depth: int) -> int:
-    """Return how many windows tw_conv_2d_s8_mve copies to scratch per call of its inner loop: an even number from 2 to 16.
-
-    Small windows are copied in larger numbers. 1x1 windows are copied in twos.
-    """
+    """Return how many windows tw_conv_2d_s8_mve copies per call of its inner loop: 2 to 16, more if they are small."""
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
 
 
@@ -118,10 +112,7 @@ def last_filters_first(pixels: int, units: int, depth: int) -> bool:
 
 
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
-    """Return the weight stream of tw_mve_pair.h: one row per group of four filters, padded with filters of 0.
-
-    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
-    """
+    """Return the weight stream of tw_mve_pair.h: biases, weights and factors per four filters, padded with zeros."""
     given = given.padded(-(-len(given.bias) // FILTERS) * FILTERS)
     count, taps = given.weights.shape
     fours = count // FILTERS
@@ -138,10 +129,7 @@ def taps_scratch(graph: Graph, op: Op) -> int:
 
 
 def taps_scratch_of(rows: int, cols: int, channels: int) -> int:
-    """Return the scratch memory of tw_depthwise_conv_2d_s8_mve, in bytes, for a window of `rows` x `cols`.
-
-    It holds a pixel of zero points, and an offset per tap; three words more let vectors write the last offsets.
-    """
+    """Return the scratch bytes of tw_depthwise_conv_2d_s8_mve: a pixel of zeros, an offset per tap, three words more."""
     return up(channels) + 4 * (rows * cols + 3)
 
 

@@ -11,20 +11,13 @@ FOUND_BYTES, HISTOGRAM_BYTES = 6, 2 * 257  # per detection, and once
 
 
 def scratch_bytes(graph: Graph, op: Op) -> int:
-    """Return the scratch bytes of detection_postprocess.
-
-    These are the detections, a histogram of scores, and for each anchor an index and, without `use_regular_nms`, a score.
-    """
+    """Return the scratch bytes: detections, a histogram of scores, and per anchor an index and, without NMS, a score."""
     of_anchor = 2 if op.attrs["use_regular_nms"] else 3
     return FOUND_BYTES * int(op.attrs["max_detections"]) + HISTOGRAM_BYTES + of_anchor * graph.input(op).shape[1]
 
 
 def flash_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of detection_postprocess's constants: the anchors as floats, and tables of half box heights and widths.
-
-    A table has an entry per int8 value of the encoded height or width. Heights and widths share one table if `h_scale` equals
-    `w_scale`.
-    """
+    """Return the bytes of anchors as floats, and of tables of half sizes per int8 value, one if the scales are equal."""
     return TABLE_BYTES * len({op.attrs["h_scale"], op.attrs["w_scale"]}) + ANCHOR_BYTES * graph.input(op).shape[1]
 
 

@@ -16,11 +16,7 @@ from ..variant import ANY, Variant, constant_bytes
 
 
 def with_factors(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constants of a recurrent layer's kernel, which pads weights and stores two factors per row.
-
-    These are the constant operands (`constant_bytes`), two int32 factors per row of the weights, and zeros that pad the weights
-    of each gate to whole words.
-    """
+    """Return the bytes of a recurrent layer's constants: operands, two factors per row of weights, zeros up to words."""
     gates, weights = layers.GATES[op.kind], [graph.input(op, index) for index in (layers.WEIGHTS, layers.RECURRENT)]
     padding = sum(gates * (-(tensor.elements // gates) % 4) for tensor in weights)
     return constant_bytes(graph, op) + 8 * weights[0].shape[0] + padding
@@ -42,10 +38,7 @@ def packable(graph: Graph, op: Op) -> Check:
 
 
 def with_recurrent_bias(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constants of tw_unidirectional_sequence_lstm_s8_mve.
-
-    It has a second bias per cell and gate (int32), for the zero point of the hidden state.
-    """
+    """Return the bytes of constants with a second int32 bias per cell and gate, for the hidden state's zero point."""
     return constant_bytes(graph, op) + 4 * lstm_layer.GATES * graph.output(op).shape[-1]
 
 
@@ -57,10 +50,7 @@ def with_product_bias(graph: Graph, op: Op) -> int:
 
 
 def gru_bytes(graph: Graph, op: Op) -> int:
-    """Return the scratch bytes of a gru: 3 per cell, or 4 without `reset_after`.
-
-    These are the int16 state, the int8 hidden state and, without `reset_after`, the product of hidden state and reset gate.
-    """
+    """Return the scratch bytes of a gru: the int16 and int8 state, and without `reset_after` a product per cell."""
     return graph.output(op).shape[-1] * (3 if op.attrs["reset_after"] else 4)
 
 

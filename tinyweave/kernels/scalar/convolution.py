@@ -138,10 +138,7 @@ def eights(given: Filters) -> Words:
 
 
 def _rows(given: Filters, size: int) -> Words:
-    """Return a row of words per group of `size` filters, whose weights are in the order of the stream.
-
-    A row has the initial sums, the weights, the multipliers and the exponents less 1, up to a word.
-    """
+    """Return a row of words per `size` filters: initial sums, weights, multipliers, and exponents less 1 up to a word."""
     groups = len(given.bias) // size
     less = np.pad(~given.shift.reshape(groups, size), ((0, 0), (0, -size % 4)))
     weights, exponents = (np.ascontiguousarray(x, np.int8).reshape(groups, -1).view("<u4") for x in (given.weights, less))

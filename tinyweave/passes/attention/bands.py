@@ -33,10 +33,7 @@ class Band(NamedTuple):
 
 
 def attention_bands(graph: Graph) -> dict[str, Band]:
-    """Return op name -> Band for each op of a head with scores [1, rows, 1, rows], which `attention_rows` makes.
-
-    The ops are the product of queries and keys, elementwise ops such as the mask, the softmax, and the products with values.
-    """
+    """Return op -> Band for the products, softmax and elementwise ops of heads with scores [1, rows, 1, rows]."""
     found = dict[str, Band]()
     for op in graph.ops:
         if SPECS[op.kind].family == "softmax" and graph.output(op).dtype == graph.input(op).dtype == "int8":

@@ -22,10 +22,7 @@ FORBIDDEN = ANY_DISTANCE // 2  # distances of at least this much mean that the t
 
 
 def is_view(op: Op) -> bool:
-    """Return whether an op only reinterprets its first input, whose bytes stay unchanged, as a reshape does.
-
-    False for unsupported ops and for relocations, which copy.
-    """
+    """Return whether an op only reinterprets its first input, as a reshape does; not so for relocations, which copy."""
     return op.kind in SPECS and SPECS[op.kind].view and not is_move(op)
 
 
@@ -81,10 +78,7 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
 
 
 def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
-    """Return whether the value that the op at `step` reads from a state is used only before the next write of the state.
-
-    Uses of the value's views count too.
-    """
+    """Return whether the value read from a state at `step`, and its views, are used only before the state's next write."""
     op = graph.ops[order[step]]
     uses = _touched(graph, order, _with_views(graph, order, op.outputs))
     return uses[-1] < _next_write(graph, order, graph.input(op).name, step)
@@ -165,11 +159,7 @@ def rules(
 def saved_bytes(
     graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, last_used: frozenset[str]
 ) -> int:
-    """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step.
-
-    Args:
-        last_used: the owners of memory whose last use is this step.
-    """
+    """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step."""
     target = owner[graph.ops[index].outputs[0]]
     if target != graph.ops[index].outputs[0]:  # inside another tensor or state, whose bytes may be in use already
         return 0

@@ -34,11 +34,9 @@ class Aliases(NamedTuple):
 def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int], *, parts: bool = True) -> Aliases:
     """Return which tensors share memory if outputs of splits are placed inside their input, to save copies.
 
-    Outputs of splits and slices become part of their input, then inputs of concatenations and other joins part of their output,
-    where possible. Splits are treated in order, joins from last to first, since the input of a join may itself be joined.
-
-    Args:
-        parts: whether all tensors may be inside others. If not, only the rows of a streamed window may, inside their state.
+    Outputs of splits and slices become part of their input, then inputs of concatenations and other joins part of their output.
+    Splits are treated in order, joins from last to first, since the input of a join may itself be joined. Without `parts`, only
+    the rows of a streamed window may be inside another tensor, their state.
     """
     shared, free = Aliases(dict(owner), {}, frozenset()), set[int]()
     for index in order:
@@ -59,10 +57,7 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int], *, 
 
 
 def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
-    """Move `root`, with all tensors that share its memory, into the memory of `home`, `start` bytes after the start of `home`.
-
-    Only the aliases in `shared` change.
-    """
+    """Move `root`, with all tensors that share its memory, to `start` bytes after the start of `home`."""
     begin = shared.offset.get(home, 0) + start
     for name in [name for name, other in shared.owner.items() if other == root]:
         shared.owner[name] = shared.owner[home]
@@ -111,10 +106,7 @@ def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list
 
 
 def _is_lone_shift(graph: Graph, op: Op, shared: Aliases) -> bool:
-    """Return whether a concatenation writes to a state, and no other op reads the rows that remain in it.
-
-    Then no fused stage can contain both the op that moves these rows and an op that computes new rows of the state.
-    """
+    """Return whether a concatenation writes to a state whose other rows no op reads, so that no fused stage has both."""
     return graph.tensors[shared.owner[op.outputs[0]]].role == "state" and len(graph.consumers[op.inputs[0] or ""]) == 1
 
 

@@ -188,10 +188,7 @@ def _state(graph: Graph) -> list[str]:
 
 
 def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
-    """Simulate an op that is not fused: check that its operands are intact, then overwrite the regions of scratch and outputs.
-
-    `held` maps each tensor whose value is intact to its region; the op's outputs are added, and overwritten tensors removed.
-    """
+    """Simulate an unfused op: check its operands in `held` (tensor -> region), then overwrite scratch and outputs."""
     graph, op, variant = plan.graph, plan.graph.ops[index], plan.variants[index]
     operands = activations(graph, op)
     for name in operands:
@@ -219,10 +216,7 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
 
 
 def _view(plan: Plan, op: Op) -> None:
-    """Check an op that runs no code; raise UnsoundPlanError unless its outputs are already in place in its inputs' bytes.
-
-    For a concatenation, the inputs are in place in the output's bytes.
-    """
+    """Check an op that runs no code: its outputs, or the inputs of a concatenation, must already be in place."""
     for output, operand, between in _same_bytes(plan.graph, op):
         (memory, begin, end), (home, first, last) = region_of(plan, output), region_of(plan, operand)
         nested = (first <= begin and end <= last) or (begin <= first and last <= end)
@@ -231,11 +225,10 @@ def _view(plan: Plan, op: Op) -> None:
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
-    """Return where the outputs of an op without code must lie, as (output, operand, offset).
+    """Return where the outputs of an op without code must lie, as (output, operand, offset after the operand's start).
 
-    The output must start `offset` bytes after the start of the operand. The op must only join, cut or reshape tensors. Its
-    reference runs on numbered elements, which shows where each element of an output comes from. These elements must be
-    contiguous.
+    The op must only join, cut or reshape tensors. Its reference runs on numbered elements, which shows where each element of an
+    output comes from. These elements must be contiguous.
     """
     if SPECS[op.kind].view:
         return [(op.outputs[0], graph.input(op).name, 0)]

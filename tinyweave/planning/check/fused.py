@@ -64,11 +64,7 @@ class _Fused:
         return self.plan.graph.ops[index]
 
     def reach(self, op: Op) -> tuple[Windows | None, Sequence[range] | None]:
-        """Return an op's windows along rows and columns, and the range of input rows that each output row reads.
-
-        The windows are None if the op has none. The ranges are None unless the op is in RESAMPLED, which lists transpose_conv
-        and the ops that resize maps.
-        """
+        """Return an op's windows along rows and columns, or None; and the input rows per output row, for ops in RESAMPLED."""
         if id(op) not in self.known:
             graph, rows = self.plan.graph, RESAMPLED.get(op.kind)
             self.known[id(op)] = SPECS[op.kind].windows(graph, op), rows(graph, op) if rows else None
@@ -137,10 +133,7 @@ class _Fused:
 
 
 def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
-    """Raise UnsoundPlanError if the row schedule of a fused stage contradicts the stage, its kernels or its buffers.
-
-    Whether the line buffers hold enough rows is checked later, when `run_fused` runs the rows.
-    """
+    """Raise UnsoundPlanError if the row schedule of a fused stage contradicts the stage, its kernels or its buffers."""
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
     nodes = [node for node in schedule.timings if isinstance(node, int)]
     if [index for node in nodes for index in (tiles[node].ops if node in tiles else (node,))] != list(stage.ops):
@@ -174,12 +167,7 @@ def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
 
 
 def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, Region], watch: Watch | None) -> None:
-    """Simulate a fused stage row by row; raise UnsoundPlanError if it reads a row that has been overwritten.
-
-    Args:
-        held: tensor -> region of its intact value; updated with what the stage writes and overwrites.
-        watch: called with each row that is read or written; None for no calls.
-    """
+    """Simulate a fused stage row by row and update `held`; raise UnsoundPlanError if it reads an overwritten row."""
     graph = plan.graph
     check_schedule(plan, stage, schedule)
     streamed = [node for node in schedule.timings if isinstance(node, str)]
@@ -292,10 +280,7 @@ def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
 
 
 def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
-    """Simulate an op that accumulates row by row, such as a mean: add input row `row` to its accumulators.
-
-    The accumulators are `sums` bytes of scratch. The last row turns them into the output.
-    """
+    """Add input row `row` to the accumulators of an op, `sums` bytes of scratch; the last row turns them into the output."""
     op = fused.op(index)
     source, out = fused.plan.graph.input(op).name, op.outputs[0]
     area = area_of(fused.plan, scratch_name(op.name), sums, op)
@@ -347,11 +332,9 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
 
 
 def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
-    """Return the rows that one iteration of a tile reads, from tensors outside the tile and from tensors inside it.
+    """Return (reading op, tensor, row) for each row that an iteration of a tile reads from outside, and inner reads.
 
-    Returns:
-        Two lists. The first has (reading op, tensor, row) for each row that is read from outside. The second has (start, count)
-        for each read of `count` rows of an inside tensor; `start` is relative to the first row of the tensor in this iteration.
+    An inner read is (start, count); `start` is relative to the first row of the tensor in this iteration.
     """
     ops, inside = [fused.op(index) for index in tile.ops], {fused.op(index).outputs[0] for index in tile.ops[:-1]}
     computed, reads = {ops[-1].outputs[0]: rows}, list[tuple[Op, str, range]]()
@@ -369,10 +352,7 @@ def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op
 
 
 def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) -> None:
-    """Simulate one iteration of a tile that computes `rows` of its output, some columns at a time.
-
-    `targets` are the regions to which these rows are written.
-    """
+    """Simulate one iteration of a tile, some columns at a time, which computes `rows` of its output in `targets`."""
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
     width, ends = fused.width(out), dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are computed
@@ -388,11 +368,7 @@ def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) 
 
 
 def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
-    """Simulate an op of a tile that computes a rectangle `part` of its output.
-
-    `targets` are the regions of the rows to which the tile's last op writes; None for all other ops, which write to the memory
-    that the tile reserves for their output.
-    """
+    """Simulate an op of a tile that computes a rectangle of its output: in `targets`, or None for the tile's own memory."""
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
     if area := fused.scratch(index):
@@ -428,11 +404,7 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
 
 
 def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> tuple[Rectangle, int]:
-    """Shift the columns of an inner tensor that a tile holds to the columns that the readers of the next block need.
-
-    Returns:
-        The rows and columns that are still to be computed, and one past the last column that the tile then holds.
-    """
+    """Shift the columns of an inner tensor to those that the next block needs; return what is missing, and the new end."""
     rows, cols = (
         range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
     )
@@ -449,10 +421,7 @@ def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> t
 
 
 def _read_part(fused: _Fused, op: Op, name: str, part: Rectangle, targets: Sequence[Region]) -> None:
-    """Check the cells or rows of operand `name` that a rectangle `part` of an op's output reads.
-
-    They must be intact and must not overlap the regions `targets` that the op writes.
-    """
+    """Check that the cells or rows of operand `name` that a rectangle of an output reads are intact, and not in `targets`."""
     rows, cols = seen = _field(fused, op, name, part)
     if name in fused.schedule.tiles:
         if not (_cells(fused, name)[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all():
@@ -481,10 +450,7 @@ def _cell_row(fused: _Fused, name: str, row: int, cols: range) -> Region:
 
 
 def _cells(fused: _Fused, name: str) -> np.ndarray:
-    """Return the marks of the bytes that a tile reserves for tensor `name`: which row and column of it each byte holds.
-
-    The array [row, column, byte of the pixel] is a view of `fused.holds`.
-    """
+    """Return the marks of the bytes of tensor `name` in its tile, as a view [row, column, byte of the pixel] of `holds`."""
     memory, begin, end = _tile_region(fused, name)
     return fused.holds[memory][begin:end].reshape(*fused.schedule.tiles[name], fused.plan.graph.tensors[name].pixel_bytes)
 

@@ -28,10 +28,7 @@ def disjoint(a: Region, b: Region) -> bool:
 
 
 def demand(plan: Plan, held: Mapping[str, Region], name: str, where: str) -> None:
-    """Raise UnsoundPlanError unless a tensor's value is intact.
-
-    `held` maps each tensor whose value is intact to its region. `where` names the reader, for the message.
-    """
+    """Raise UnsoundPlanError, with the reader `where`, unless a tensor's value is intact: in its region of `held`."""
     if held.get(name) != region_of(plan, name):
         raise UnsoundPlanError(f"{where} reads '{name}', which is no longer intact")
 
@@ -56,11 +53,7 @@ def scratch_of(plan: Plan, index: int) -> Region | None:
 
 
 def area_of(plan: Plan, name: str, size: int, op: Op) -> Region:
-    """Return the first `size` bytes of the buffer `name` as a region.
-
-    Raises:
-        UnsoundPlanError: there is no such buffer, or it is smaller; the message says that `op` needs it.
-    """
+    """Return the first `size` bytes of the buffer `name`; raise UnsoundPlanError, with the reader `op`, if it has fewer."""
     buffer = next((buffer for buffer in plan.buffers if buffer.name == name), None)
     if buffer is None or buffer.bytes < size:
         raise UnsoundPlanError(f"{op.name} needs {size} bytes of scratch in a buffer '{name}'")

@@ -1,7 +1,4 @@
-"""The rows that ops read if they resize maps by any factor, derived from their computation instead of their window.
-
-In: a graph and one of its ops. Out: for each row of the output, the range of input rows that it reads.
-"""
+"""Derive the rows that each output row reads from the computation of ops that resize maps, instead of their windows."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ def _nearest_rows(graph: Graph, op: Op) -> Sequence[range]:
 
 
 def _transposed_rows(graph: Graph, op: Op) -> Sequence[range]:
-    """Return, for each output row of a transpose_conv, the range of input rows that it reads.
-
-    Input row y is added to `kernel` output rows, from y * stride - padding on.
-    """
+    """Return the input rows per output row: input row y is added to `kernel` output rows from y * stride - padding on."""
     (stride, _), ((pad, _), _) = op.attrs["stride"], op.attrs["padding"]
     kernel, height = graph.input(op, 1).shape[1], graph.input(op, transpose_conv.DATA).shape[1]
     rows_of: list[list[int]] = [[] for _ in range(graph.output(op).shape[1])]

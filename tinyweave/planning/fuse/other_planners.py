@@ -18,19 +18,11 @@ from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_acces
 def patches(
     row_graph: RowGraph, order: Sequence[int], step_bytes: Sequence[int], *, budget: int, grid: int = 0, layers: int = 0
 ) -> list[Stage]:
-    """Return stages of which the first, fused, runs in patches and all others are single unfused ops.
+    """Return stages of which the first, fused, runs in patches and all others are single unfused ops; empty if it cannot.
 
-    The number of patches and of layers that run in patches are chosen for the least RAM. Empty if the first layers cannot run
-    in patches.
-
-    Args:
-        step_bytes: RAM of each step if its op runs unfused.
-        budget: the most multiply-accumulates that the patches may recompute.
-        grid: n for n x n patches, 0 to try all n.
-        layers: how many layers run in patches, 0 to try all numbers.
-
-    Raises:
-        CompileError: `grid` or `layers` is given, but the first layers cannot run in patches.
+    The numbers of patches and layers are chosen for the least RAM. `budget` is the most multiply-accumulates that patches may
+    recompute. `grid` is n for n x n patches, `layers` how many layers run in patches; 0 tries all. Raise CompileError if one is
+    given, but the first layers cannot run in patches.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):
@@ -57,19 +49,13 @@ def patches(
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
-    """Yield the (rows, columns) of a patch for `grid` x `grid` patches of an h x w map, or for all grids if `grid` is 0.
-
-    The largest patches come first.
-    """
+    """Yield (rows, columns) of a patch for `grid` x `grid` patches of an h x w map, or for all grids, the largest first."""
     sides = {(-(-h // n), -(-w // n)) for n in ((grid,) if grid else range(2, max(h, w) + 1))}
     yield from sorted(sides, reverse=True)
 
 
 def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
-    """Return the RAM of a stage that runs in patches: its inputs (whole, or some rows if streamed), output and tile buffer.
-
-    `reads` are the input rows that an iteration reads.
-    """
+    """Return the RAM of a stage in patches: its inputs (whole, or `reads` rows if streamed), output and tile buffer."""
     graph = row_graph.graph
     heights, streamed_inputs = row_graph.height, row_graph.streamed_inputs
     rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}

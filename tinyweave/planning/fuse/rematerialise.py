@@ -39,10 +39,7 @@ def is_rematerialised(op: Op) -> bool:
 
 
 def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
-    """Return a graph that computes only the first n channels of some maps once, and all other channels of these maps twice.
-
-    `channels_once` maps the name of each of these maps to n.
-    """
+    """Return a graph that computes only the first n channels of some maps (map -> n) once, and their others twice."""
     for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)
     return graph
@@ -63,10 +60,7 @@ def _channel_axis(op: Op) -> int | None:
 
 
 def with_pieces(graph: Graph, pieces: Mapping[str, int]) -> Graph:
-    """Return a graph that computes some outputs in pieces, by an op for each n channels, so that each reads fewer constants.
-
-    `pieces` maps the output of a dense layer or convolution to n.
-    """
+    """Return a graph that computes outputs of dense layers and convolutions (output -> n) by an op per n channels."""
     tensors, ops = dict(graph.tensors), list[Op]()
     for op in graph.ops:
         name, parts = op.outputs[0], list[str]()
@@ -150,10 +144,7 @@ def _is_channelwise(graph: Graph, op: Op) -> bool:
 
 
 class _Channels(NamedTuple):
-    """Channels [begin, end) of a map that are computed separately, by copies of the ops.
-
-    `own` are the tensors that get a copy for these channels; the copy's name ends with `suffix`.
-    """
+    """Channels [begin, end) of a map, computed by copies of ops; copies of the tensors `own` have names with `suffix`."""
 
     suffix: str
     begin: int
@@ -190,10 +181,7 @@ def _with_channels_once(graph: Graph, name: str, count: int) -> Graph:
 
 
 def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op:
-    """Return a copy of an op that computes only the channels `part` of its output, and add the tensors it needs to `tensors`.
-
-    If the output is not in `part.own`, the op computes all channels under its own name.
-    """
+    """Return a copy of an op that computes only the channels `part`, or all if its output is not in `part.own`."""
     inputs, out = list[str | None](), graph.output(op)
     for x in graph.inputs_of(op):
         if x is not None and x.data is not None:
@@ -208,10 +196,7 @@ def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op
 
 
 def _joined(graph: Graph, name: str, rest: str) -> Op:
-    """Return the op that concatenates two groups of channels of map `name`, computed as tensors `name:kept` and `name:rest`.
-
-    `kept` are the channels that are computed once. `rest` is the suffix, `first` or `again`, of the channels computed twice.
-    """
+    """Return the op that concatenates the channels of map `name` computed once (`name:kept`) and twice (`name:rest`)."""
     op_name, parts = f"{graph.ops[graph.producer[name]].name}_joined", (f"{name}:kept", f"{name}:{rest}")
     return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
 

@@ -137,10 +137,7 @@ class RowGraph:
 
     @cached_property
     def in_place(self) -> list[set[str]]:
-        """Return, for each op, the inputs whose bytes it reads before it writes the output byte at the same offset.
-
-        Only elementwise ops have any.
-        """
+        """Return, for each elementwise op, the inputs whose bytes it reads before it writes the byte at the same offset."""
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
         apart = [overlap_distances(self.graph, op, variant) if _is_elementwise(reads) else {} for op, variant, reads in ops]
         return [{op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, apart, strict=True)]
@@ -245,12 +242,8 @@ def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tup
 def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:
     """Return which rows (axis 0) or columns (axis 1) each op of a tile computes in each iteration.
 
-    Args:
-        axis: 0 for rows, 1 for columns.
-
-    Returns:
-        Two mappings. The first is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols`
-        columns for columns. The second is tensor inside the tile -> the most rows or columns of it that exist at a time.
+    The first result is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols` columns for
+    columns. The second is tensor inside the tile -> the most rows or columns of it that exist at a time.
     """
     graph, ops, step, slides = row_graph.graph, tile.ops, (tile.rows, tile.cols)[axis], axis and tile.cached
     known = row_graph.known_spans
@@ -278,10 +271,7 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
 
 
 def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) -> Spans:
-    """Return the rows (axis 0) or columns (axis 1) of input `name` that op `reader` reads to compute each of `spans`.
-
-    `spans` are ranges of rows or columns of the output, as (begins, ends), and so is the result.
-    """
+    """Return the rows (axis 0) or columns of input `name` that `reader` reads for each of `spans`, (begins, ends)."""
     windows = row_graph.windows[reader]
     assert windows is not None
     return windows[axis].read(spans, row_graph.graph.tensors[name].shape[1 + axis])
@@ -339,12 +329,10 @@ def tile_buffer_bytes(row_graph: RowGraph, tile: Tile) -> int:
 
 
 def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) -> dict[int, int]:
-    """Return, for each op of a tile, its multiply-accumulates minus those of computing each output element once.
+    """Return the multiply-accumulates of each op of a tile minus those of computing each output element once.
 
-    The figure is negative if the op skips rows that no later op needs.
-
-    Args:
-        rows: output rows that the tile computes. None for all; then the last op, which recomputes nothing, is left out.
+    The figure is negative if the op skips rows that no later op needs. `rows` is how many output rows the tile computes. With
+    None, for all, the last op, which recomputes nothing, is left out.
     """
     across = tile_spans(row_graph, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}
     down = dict(tile_spans(row_graph, tile, 0, rows)[0])
@@ -366,10 +354,7 @@ def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans |
 
 
 def _taps_before(graph: Graph, op: Op, windows: Windows, axis: int) -> NDArray[np.int64]:
-    """Return how many window taps read inside the map (not padding) in all output rows or columns before each one.
-
-    `axis` is 0 for rows, 1 for columns. The result is a prefix sum of length size + 1.
-    """
+    """Return how many window taps read inside the map before each output row (axis 0) or column, as a prefix sum."""
     if op.kind == "transpose_conv":
         return np.append(0, np.cumsum(transpose_conv.taps_inside(graph, op, axis)))
     extent, stride, pad, *_ = windows[axis]

@@ -91,10 +91,7 @@ def stage_rows(row_graph: RowGraph, ops: Sequence[int]) -> StageRows | None:
 
 
 def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[Access, ...]]:
-    """Return which rows each node of a stage reads. A node is a tile, listed by its last op, or an op outside all tiles.
-
-    Empty if an op cannot be fused, or if a tile is not completely in `ops`.
-    """
+    """Return which rows each node of a stage reads, a tile being the node of its last op; {} if the stage is impossible."""
     first, accesses, at = {tile.ops[0]: tile for tile in row_graph.tiles}, dict[int, tuple[Access, ...]](), 0
     while at < len(ops):
         tile = first.get(ops[at]) or single_op(ops[at])
@@ -107,10 +104,7 @@ def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[A
 
 
 def row_timings(stage: StageRows) -> dict[Node, RowTiming] | None:
-    """Return when each op, tile and streamed input of a stage computes (or receives) its rows; None if it cannot be a stage.
-
-    Ops and tiles are listed by their (last) op's index, streamed inputs by name.
-    """
+    """Return when each op, tile and streamed input of a stage computes its rows; None if it cannot be a stage."""
     reads, last = stage.reads, list(stage.reads)[-1]
     nodes: list[Node] = [*stage.streamed, *reads]
     rows_per_iteration = {node: stage.rows_per_iteration.get(node, 1) if isinstance(node, int) else 1 for node in nodes}
@@ -194,10 +188,7 @@ def _with_first_ticks(
 
 
 def _line_buffer_rows(readers: Sequence[tuple[int, Window]], timings: Mapping[Node, RowTiming], source: Node) -> int:
-    """Return the rows of a tensor's line buffer: at each read, from the oldest row read to the newest row computed.
-
-    `readers` are the nodes that read the tensor, with their windows; `source` is the node that computes it.
-    """
+    """Return the rows of a tensor's line buffer: at each read, from the oldest row read to the newest row computed."""
     timing, rows = timings[source], 1
     for index, window in readers:
         waited = timings[index].first - timing.first
@@ -212,10 +203,7 @@ def _line_buffer_rows(readers: Sequence[tuple[int, Window]], timings: Mapping[No
 def distances(
     row_graph: RowGraph, timings: Mapping[Node, RowTiming], ops: Sequence[int], owner: Mapping[str, str]
 ) -> dict[str, int]:
-    """Return by how many bytes a stage's output must start below each input of the stage to overwrite only rows already read.
-
-    The keys are the owners of the inputs' memory. The output may overlap an input only if this stage is the input's last use.
-    """
+    """Return by how many bytes a stage's output must start below each owner of an input whose last use it is."""
     graph, stage, last = row_graph.graph, stage_rows(row_graph, ops), ops[-1]
     assert stage is not None, "the stage has timings"
     inner = {graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
@@ -243,10 +231,7 @@ def output_bytes(stage: StageRows, timing: RowTiming) -> int:
 def _distance(
     stage: StageRows, timings: Mapping[Node, RowTiming], operand: Operand, readers: Sequence[tuple[int, Window]]
 ) -> int:
-    """Return the bytes by which a stage's output must start below an operand to overwrite only rows that were read.
-
-    `readers` are (node, window) for each node of the stage that reads the operand.
-    """
+    """Return how far below an operand, read by (node, window)s, a stage's output must start to overwrite only read rows."""
     last, (_, rows, size, is_in_place) = list(stage.reads)[-1], operand
     timing_of_last = timings[last]
     if stage.is_accumulated:  # written all at once, with the last row
@@ -281,13 +266,7 @@ def is_fused(row_graph: RowGraph, ops: Sequence[int]) -> bool:
 
 
 def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> tuple[Stage, ...]:
-    """Return the stages of a plan, with the tiles and the row schedule of each fused stage.
-
-    `stages` are indices of the ops of each stage.
-
-    Raises:
-        ValueError: the ops of a stage cannot be fused.
-    """
+    """Return the stages of a plan, with tiles and row schedules; raise ValueError if ops of a stage cannot be fused."""
     scheduled = list[Stage]()
     for ops in map(tuple, stages):
         tiles, schedule = None, None

@@ -29,10 +29,7 @@ def stack_bytes(plan: Plan, core: str) -> int:
 
 
 def frame_features(plan: Plan) -> tuple[int, int, int, int]:
-    """Return the counts that the constants of a frame are multiplied by.
-
-    They are 1, whether a stage is fused, the ops of the longest fused stage, and the ops of the other fused stages.
-    """
+    """Return the factors of a frame's constants: 1, whether a stage is fused, the ops of the longest one, and of others."""
     fused = [len(stage.ops) for stage in plan.stages if stage.schedule is not None]
     longest = max(fused, default=0)
     return 1, int(bool(fused)), longest, sum(fused) - longest

@@ -29,10 +29,7 @@ def owners_of(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class OpSequence:
-    """Ops that run directly one after the other, as the tuple `ops` and as the bit mask `mask`.
-
-    The fields `predecessors`, `successors` and `relevant` are bit masks of other ops.
-    """
+    """Ops that run directly one after the other, as a tuple and as a bit mask; the other fields are bit masks of others."""
 
     ops: tuple[int, ...]
     mask: int

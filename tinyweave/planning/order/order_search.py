@@ -56,10 +56,7 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 
 
 def without_views(graph: Graph) -> dict[str, str]:
-    """Return activation -> itself, as the owner of its memory: no tensor shares memory, and a view such as a reshape is a copy.
-
-    The paper on operator reordering (Liberis and Lane) counts RAM in this way.
-    """
+    """Return activation -> itself: no tensor shares memory, as in operator reordering (Liberis and Lane)."""
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
 
@@ -87,12 +84,9 @@ def live_bytes(
 def best_order(
     graph: Graph, owner: Mapping[str, str], scratch: Sequence[int] = (), saved: Saved | None = None, *, sets: int = MOST_SETS
 ) -> Order:
-    """Return the order of ops with the least peak RAM, or the best one that a limited search finds.
+    """Return the order of ops with the least peak RAM, or the best that a search of at most `sets` sets of ops finds.
 
     Ops that use the same state keep their order; sections of the network without the peak keep the file's order.
-
-    Args:
-        sets: how many sets of ops the search visits at most.
     """
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
@@ -118,10 +112,7 @@ def best_order(
 
 @dataclass(eq=False)
 class _Section:
-    """A part of the network that can be ordered independently, with the best order known.
-
-    It has the ops between the sets of ops `start` and `goal` (bit masks), both of which every order passes through.
-    """
+    """The ops between two sets of ops (bit masks) that every order passes through, with their best order known."""
 
     start: int
     goal: int
@@ -132,11 +123,7 @@ class _Section:
 
 
 def _sections(problem: OrderProblem, step_bytes: list[int], lower_bounds: list[int]) -> list[_Section]:
-    """Return the sections of the network, which can be ordered independently of each other, each in the file's order.
-
-    A section has the ops between two sets of executed ops that every order passes through. `step_bytes` are the bytes of each
-    step in the file's order; `lower_bounds` the bytes that each op needs in any order.
-    """
+    """Return the sections of the network, which can be ordered independently, each in the file's order."""
     sections = []
     for start, goal in pairwise(problem.cuts):
         order = tuple(bits(goal & ~start))
@@ -192,8 +179,8 @@ START = -1
 def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
     """Return an order of the section by beam search.
 
-    The beam keeps the sets of executed ops that are reached with the lowest peak RAM, then with the fewest live bytes. Peaks
-    below `lowest` bytes count as equal. With `backward`, the search begins at the section's end.
+    The beam keeps the sets of executed ops with the lowest peak RAM (below `lowest` bytes all are equal), then with the fewest
+    live bytes. With `backward`, the search begins at the section's end.
     """
     traversal = _Traversal(problem, section.start, section.goal, backward=backward)
     live = live_after(problem, section.goal if backward else section.start)
@@ -289,11 +276,7 @@ class _Traversal:
         self.twins = [each for each in inside if len(each.shifts) > 1]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
-        """Return how a sequence of ops changes the live bytes: (peak, change), relative to the live bytes after the set `done`.
-
-        Forward, the sequence runs after `done`; the peak is the need of its largest step. Backward, `done` are the ops undone
-        so far, and the sequence is undone next.
-        """
+        """Return the peak and the change of live bytes, relative to those after `done` ops ran, or backward were undone."""
         sequence = self.problem.sequences[position]
         if not self.backward:
             return effect_of(self.problem, sequence, done)
@@ -348,10 +331,7 @@ class _Traversal:
         return (*ready[:at], *ready[at + 1 :], *[p for p, required in self.next[position] if not required & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
-        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown.
-
-        A set is between if it contains `low` and is part of `high`. `low_live` and `high_live` are the live bytes of the two.
-        """
+        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if unknown."""
         inside = [
             (position, sequence)
             for position, sequence in enumerate(self.problem.sequences)

@@ -51,10 +51,7 @@ def _branches(problem: OrderProblem, section: int) -> Iterator[int]:
 
 
 def _are_exchangeable(problem: OrderProblem, branch: int, shift: int) -> bool:
-    """Return whether the problem stays the same if a branch, the ops `branch`, and its twin are exchanged with their tensors.
-
-    Op i of the branch corresponds to op i + `shift` of the twin.
-    """
+    """Return whether the problem stays the same if each op i of `branch` and op i + `shift` are exchanged."""
     sequences = {tuple(index + shift for index in each.ops) for each in problem.sequences if each.mask & branch}
     if sequences != {each.ops for each in problem.sequences if each.mask & branch << shift}:
         return False

@@ -117,11 +117,7 @@ def searcher(problem: PlacementProblem) -> Search:
 
 
 def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
-    """Search for a placement within `capacity` bytes, with at most `tries` placements of one buffer.
-
-    `order` and `reorder` choose between buffers that fit equally low, as `searcher` describes. `tw_search` in
-    branch_and_bound.c does the same.
-    """
+    """Search for a placement within `capacity` bytes, with at most `tries` placements of one buffer, as tw_search does."""
     size, align = [b.bytes for b in problem.buffers], [b.align for b in problem.buffers]
     first, end, weights = problem.by_buffer()
     offsets = [0] * len(size)

@@ -68,10 +68,8 @@ def place(
 ) -> Placement:
     """Return the smallest placement found, and a lower bound.
 
-    Args:
-        tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
-        enough: arena size in bytes at which the search ends.
-        known: offsets of a known placement, returned if no better one is found.
+    `tries` limits the exact search, in placements of one buffer; 0 for a greedy placement only. The search ends at an arena of
+    `enough` bytes. `known` offsets are returned if no better ones are found.
     """
     problem = placement_problem(buffers, rules)
     low = _bound(problem)
@@ -205,10 +203,7 @@ def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], Any]) -> list[int
 
 
 def _first_fit(problem: PlacementProblem, order: Iterable[int], limit: int) -> list[int]:
-    """Place each buffer at the lowest offset that the buffers before it in `order` leave free; return all offsets.
-
-    Return [] if the arena reaches `limit` bytes.
-    """
+    """Place each buffer at the lowest offset that those before it in `order` leave free; return [] at `limit` bytes."""
     offsets = [0] * len(problem.buffers)
     taken: list[list[tuple[int, int]]] = [[] for _ in offsets]  # per buffer: open intervals in which it cannot start
     for x in order:

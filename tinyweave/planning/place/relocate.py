@@ -57,10 +57,8 @@ def find_relocation(
 ) -> Relocation | None:
     """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if the search fails.
 
-    Args:
-        present: two collections of names of buffers that are alive before the first step: the buffers that stay alive
-            throughout (state), which are placed at the bottom, and all others (inputs).
-        movable: whether a buffer (by name) may be relocated before a step.
+    `present` are the buffers that are alive before the first step: state, which is placed at the bottom, and inputs. `movable`
+    says whether a buffer (by name) may be relocated before a step.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
     overlaps: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
@@ -139,10 +137,7 @@ def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost:
 def _moves(
     search: _Search, state: _State, step: int, only: Collection[int] | None = None, most: float = inf
 ) -> Iterator[_State]:
-    """Yield the states after one live buffer is relocated before step `step`, if their total cost is at most `most`.
-
-    `only` are the buffers that may be relocated; None for all.
-    """
+    """Yield the states, of at most `most` cost, after one live buffer (of `only`; None: all) is relocated before `step`."""
     for at, (here, x) in enumerate(state.layout):
         cost = search.buffers[x].bytes + CALL
         if (only is None or x in only) and state.cost + cost <= most and search.movable(search.buffers[x].name, step):

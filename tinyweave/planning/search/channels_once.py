@@ -116,10 +116,7 @@ def _channel_counts(graph: Graph, name: str) -> list[int]:
 
 
 def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, byte_limit: int = NEVER) -> int:
-    """Return the least peak RAM of all ways to split a network into fused stages and unfused ops.
-
-    The ops run in the order of the imported file, with portable kernels.
-    """
+    """Return the least peak RAM of all splits of a network, in the file's order and with portable kernels."""
     order = file_order(graph)
     streams = StreamedIO(tuple(streamed_inputs))
     shared = shared_in(graph, order, parts=False)

@@ -31,10 +31,8 @@ def stage_cycles_of(
 ) -> StageCycles:
     """Return the kernels that each op of a graph may use in an order of the ops, with their RAM and cycles.
 
-    Args:
-        kernels: rules, each of which gives each op one kernel that it may use; the rule for portable kernels first.
-        overlap: whether outputs may overlap operands of their op.
-        has_cycles: whether to estimate cycles; if not, all are 0.
+    Each of the rules `kernels`, that for portable ones first, gives each op one. `overlap`: whether outputs may overlap
+    operands of their op. Without `has_cycles`, all cycles are 0.
     """
     portable = _with_streaming_kernels(graph, streams, kernels[0])
     not_streamed = _without_streamed_outputs(graph, streams)
@@ -56,10 +54,7 @@ def stage_cycles_of(
 
 
 def orders_of(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:
-    """Return the order with the least peak RAM that a search over at most `sets` sets of ops finds, and the file's order.
-
-    If both are equal, return it once.
-    """
+    """Return the order with the least peak RAM of a search over `sets` sets of ops, then the file's if that differs."""
     variants, not_streamed = variants_in(graph, shared), _without_streamed_outputs(graph, streams)
     distance, scratch = distances(not_streamed, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, not_streamed, shared.owner, distance)

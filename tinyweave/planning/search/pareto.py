@@ -29,10 +29,7 @@ Fastest = Callable[[int], Solution | None]
 
 
 def solve(problem: Problem, query: Query) -> Solution | None:
-    """Return the solution of a problem that a query asks for; None if no solution is within its limits.
-
-    This is the search of every plan. Equal problems and queries have equal solutions.
-    """
+    """Return the solution of a problem that a query asks for, as every search of a plan does; None if none is within it."""
     return best(PathSearch(problem).fastest, *query)
 
 
@@ -48,10 +45,7 @@ Either = TypeVar("Either", Solution, Candidate)
 
 
 def fastest_of(searches: Sequence[PathSearch], byte_limit: int, caps: Mapping[int, int] = NO_CAPS) -> Solution | None:
-    """Return the fastest solution of several path searches, the smaller of equally fast ones; None if none fits.
-
-    A solution must fit `byte_limit` and, if `caps` has a byte limit for the number of its path search, also that limit.
-    """
+    """Return the fastest, then smallest solution of path searches within `byte_limit` and their own `caps`, or None."""
     found = list[Solution]()
     for number, search in enumerate(searches):
         solution = search.fastest(min(byte_limit, caps.get(number, NEVER)))
@@ -61,10 +55,7 @@ def fastest_of(searches: Sequence[PathSearch], byte_limit: int, caps: Mapping[in
 
 
 def least_bytes(fastest: Fastest, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-    """Return the solution with the least RAM, found by bisection; None if no solution is within the limits.
-
-    The limits are `byte_limit` bytes and `cycles` cycles. Ties are broken by cycles.
-    """
+    """Return the solution with the least RAM, then cycles, within the limits, by bisection; None if there is none."""
     least = fastest(byte_limit)
     if least is None or least.cycles > cycles:
         return None
@@ -108,10 +99,7 @@ def _least_product(fastest: Fastest, least: Solution, most: Solution) -> Solutio
 
 
 def front(fastest: Fastest) -> list[Solution]:
-    """Return Pareto-optimal solutions, the fewest cycles first.
-
-    Each query halves the widest gap in bytes between two known solutions, until no gap is left or after MOST_QUERIES.
-    """
+    """Return Pareto-optimal solutions, the fewest cycles first, by at most MOST_QUERIES that halve the widest gap in bytes."""
     quickest, least = best(fastest, "speed"), least_bytes(fastest)
     if quickest is None or least is None:
         return []

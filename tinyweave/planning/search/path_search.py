@@ -127,10 +127,7 @@ class PathSearch:
         return end > begin + 1 or self.problem.ops[begin].unfused_bytes >= NEVER
 
     def _unfused_ops(self, step: int) -> list[ChosenStage]:
-        """Return the unfused op of a step with each of its Pareto-optimal kernels; empty if the op must be fused.
-
-        An op must be fused if it reads a streamed input or writes a streamed output.
-        """
+        """Return the unfused op of a step with each Pareto-optimal kernel; empty if it streams, so that it must be fused."""
         kernels, index = self.problem.ops[step].kernels, (self.order[step],)
         able = [ChosenStage(k.unfused_bytes, k.cycles, index, (), (k.name,)) for k in kernels if k.unfused_bytes < NEVER]
         return pareto_front(sorted(able))
@@ -167,10 +164,7 @@ class PathSearch:
         return self._per_scratch_size(step, self._row_cycles(step, rows))
 
     def _tiled(self, number: int, cols: int, rows: int = ALL) -> PerScratchSize:
-        """Return the fewest cycles of all ops of a tile together, for each scratch size.
-
-        `rows` are the output rows of its last op to compute in total.
-        """
+        """Return the fewest cycles of all ops of a tile for `rows` output rows, for each scratch size."""
         total = np.zeros(len(self.scratch_sizes), np.int64)
         for step, cycles in enumerate(self.problem.cost(number, cols, rows)[1], self.tiles[number].first):
             total += self._per_scratch_size(step, cycles)
@@ -252,10 +246,7 @@ class PathSearch:
         return widths
 
     def _compute_exactly(self, edge: int) -> None:
-        """Replace the lower bounds of the stage of an edge by its exact RAM, and list its Pareto-optimal options.
-
-        An option is a choice of scratch size and tile widths. More scratch or wider tiles let the stage run faster in more RAM.
-        """
+        """Replace the bounds of an edge's stage by its exact RAM, and list Pareto-optimal options: scratch and tile widths."""
         begin, end, fewer = self._stage(edge)
         tiles, size = self.stages.tiles_of(edge), int(self.stages.tile_bytes[edge])
         shared = overlap_in_stage(self.problem, begin, end, {self.last_step[number]: self.tiles[number] for number in tiles})
@@ -287,10 +278,7 @@ class PathSearch:
         return int(self.stages.begin[stage]), int(self.stages.end[stage]), self.stages.fewer(stage)
 
     def _option(self, edge: int, byte_limit: int) -> Option:
-        """Return the fastest option (scratch size and tile widths) of the fused stage of `edge` within `byte_limit` bytes.
-
-        `_compute_exactly` must have computed the stage's options. The limit must be at least the stage's min_bytes.
-        """
+        """Return the fastest option (scratch size, tile widths) within `byte_limit` of a stage whose options are computed."""
         options = self.options[edge]
         return options[bisect_right(options, byte_limit - int(self.min_bytes[edge]), key=lambda option: option[0]) - 1]
 
@@ -336,10 +324,7 @@ def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def pareto_front(items: Iterable[Item], costs: Callable[[Item], tuple[int, int]] = BYTES_AND_CYCLES) -> list[Item]:
-    """Return the Pareto-optimal items, sorted by their first cost; of items with equal costs only the first.
-
-    `costs` returns the two costs of an item, both to be minimised; by default they are its first two fields.
-    """
+    """Return the items that are Pareto-optimal in two costs, by default the first fields, sorted; of equal ones the first."""
     front, least = list[Item](), NEVER
     for item in sorted(items, key=costs):
         if (second := costs(item)[1]) < least:

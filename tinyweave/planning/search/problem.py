@@ -143,10 +143,7 @@ class Problem:
         return [0, *accumulate(map(len, self.tiles))]
 
     def to_json(self) -> str:
-        """Return the problem as JSON text: all fields as lists in the order of the classes of this module.
-
-        It has the costs of all tiles that the search may use if a PathSearch of the problem was created, as that of each plan.
-        """
+        """Return the fields as JSON lists; the costs of all tiles are there once a PathSearch of the problem was created."""
         fields = self.tensors, self.ops, self.tiles, *(getattr(self, name) for name in NUMBERS), self.partition
         return json.dumps([FORMAT, *fields, [[*key, *cost] for key, cost in self.costs.items()]])
 

@@ -33,10 +33,7 @@ def edges_of(begin: Numbers, end: Numbers, weight: Numbers, last: int) -> Edges:
 
 
 def shortest(graph: Edges, cost: Numbers, limit: int) -> list[int] | None:
-    """Return the edges of the cheapest path from cut 0 to the last with a total weight of at most `limit`, in order.
-
-    None if there is no such path. `cost` has an entry per edge; an edge of cost NEVER is not allowed.
-    """
+    """Return the edges of the cheapest path (cost NEVER: not allowed) of a weight of at most `limit`; None if none."""
     begin, arriving, weight = graph
     last = len(arriving) - 1
     reach = np.full(last + 1, NEVER, np.int64)

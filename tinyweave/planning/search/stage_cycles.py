@@ -35,10 +35,7 @@ class StageCycles:
         self._within: dict[tuple[int, Lengths, Lengths], Cycles] = {}
 
     def once(self, index: int, name: str, part: Extent = None) -> int:
-        """Return the cycles of one call of kernel `name` that computes `part` of an op's output; 0 if unknown.
-
-        `part` is (rows, columns), None for the whole output, or NEXT_ROW.
-        """
+        """Return the cycles of one call of kernel `name` for `part` of an op's output, None for all of it; 0 if unknown."""
         if not self.core:
             return 0
         known = self._known.get((index, name, part))
@@ -51,10 +48,7 @@ class StageCycles:
         return known
 
     def _calls(self, index: int, calls: Iterable[tuple[Extent, int]]) -> Cycles:
-        """Return the total cycles of some kernel calls of an op, for each of its usable kernels.
-
-        `calls` are (part of the output, number of calls that compute such a part).
-        """
+        """Return the total cycles of (part of the output, number of calls) of an op, for each of its usable kernels."""
         total, alike = [0] * len(self.usable[index]), self._alike[index]
         for part, count in calls:
             if (alike, part) not in self._once:
@@ -77,10 +71,7 @@ class StageCycles:
 
     @cached_property
     def usable(self) -> list[list[Kernel]]:
-        """Return, for each op, the kernels that it may use in a fused stage: they read the same rows as the portable kernel.
-
-        The list of an op that cannot be fused is empty.
-        """
+        """Return, for each op, the kernels that read the same rows as the portable one; empty if it cannot be fused."""
         row_graph, usable = self.row_graph, list[list[Kernel]]()
         for index, reads in enumerate(row_graph.accesses):
             op, sums = row_graph.graph.ops[index], row_graph.accumulator_bytes[index]
@@ -93,18 +84,12 @@ class StageCycles:
         return usable
 
     def _reads_alike(self, op: Op, kernel: Kernel, sums: int) -> bool:
-        """Return whether a kernel reads the same rows as the op's portable kernel.
-
-        `sums` are the accumulator bytes of the portable kernel, 0 if it does not accumulate row by row.
-        """
+        """Return whether a kernel reads the same rows as the op's portable kernel, which has `sums` accumulator bytes."""
         row = BY_NAME[kernel.name]
         return row.sums(self.row_graph.graph, op) == sums and (sums > 0 or row.has_part)
 
     def by_rows(self, index: int) -> Cycles:
-        """Return the cycles of a row of an op that runs row by row outside all tiles, for each of its usable kernels.
-
-        If the op accumulates row by row, return the cycles of all rows.
-        """
+        """Return the cycles of a row of an untiled op, of all rows if it accumulates them, for each usable kernel."""
         row_graph = self.row_graph
         if row_graph.accumulator_bytes[index]:
             return self._calls(index, accumulating_calls(row_graph, index))

@@ -106,10 +106,7 @@ class GrowingStage:
 
 
 def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
-    """Multiply the ticks at which rows are computed by a factor per clock, in place; return False if they exceed MOST_TICKS.
-
-    `factors` is clock -> factor. All tensors of a clock keep their relative times.
-    """
+    """Multiply the ticks of all tensors by a factor per clock, in place; return False if they exceed MOST_TICKS."""
     for tensor in growth.tensors.values():
         factor = factors.get(tensor.clock, 1)
         tensor.row_ticks *= factor
@@ -121,10 +118,7 @@ def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
 
 
 def join_clocks(growth: GrowingStage, one: RowRead, other: RowRead) -> bool:
-    """Give two inputs of an op a common clock, so that the op can read both; return False if their rows cannot keep pace.
-
-    Tensors of one clock have comparable times (ticks). `one` and `other` are (tensor, window of rows that the op reads).
-    """
+    """Give two inputs, (tensor, window), of an op a common clock; return False if their rows cannot keep pace."""
     x, y = growth.tensors[one[0]], growth.tensors[other[0]]
     ticks_x, ticks_y = (t.row_ticks // window.up * window.stride for t, (_, window) in ((x, one), (y, other)))
     if x.clock == y.clock:
@@ -138,10 +132,7 @@ def join_clocks(growth: GrowingStage, one: RowRead, other: RowRead) -> bool:
 
 
 def delay_source(growth: GrowingStage, x: int) -> None:
-    """Start the source x as late as its readers allow, and set how many rows its line buffer then holds.
-
-    A source is a tensor that waits for no other tensor of the stage.
-    """
+    """Start source x, which waits for no tensor of the stage, as late as its readers allow; set its line buffer's rows."""
     source = growth.tensors[x]
     reads = [(window, growth.tensors[reader].first_tick) for reader, window in source.readers]
     source.start_tick = min(tick - window.wait(source.row_ticks) for window, tick in reads)
@@ -272,10 +263,7 @@ def is_internal(tensor: ProblemTensor, begin: int, end: int) -> bool:
 
 
 def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
-    """Return how many rows the stage [begin, end) must compute of each of its tensors: number of the tensor -> rows.
-
-    These are all rows of the stage's output and of tensors that a later step reads, else the rows that the stage itself reads.
-    """
+    """Return tensor -> rows to compute in the stage [begin, end): all if output or read later, else those it reads."""
     problem = growth.problem
     needed = {x: 0 if is_internal(problem.tensors[x], begin, end) else problem.tensors[x].rows for x in growth.tensors}
     needed[problem.ops[end - 1].output] = problem.ops[end - 1].rows
@@ -288,10 +276,7 @@ def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
 
 
 def stage_memory(growth: GrowingStage, begin: int, end: int) -> FusedStage | None:
-    """Return the steps [begin, end) as a stage with its RAM, without tilings.
-
-    None if an op outside the stage reads a streamed input of the stage.
-    """
+    """Return the steps [begin, end) as an untiled stage with its RAM; None if others read its streamed input."""
     problem, dying = growth.problem, 0
     total, needed = problem.ops[end - 1].accumulator_bytes, rows_needed(growth, begin, end)
     for x, tensor in enumerate(problem.tensors):

@@ -11,11 +11,7 @@ from .stage_growth import is_internal
 
 
 def overlap_in_stage(problem: Problem, begin: int, end: int, tiles: Mapping[int, TileCandidate]) -> int:
-    """Return how many bytes of the output of a stage may reuse the memory of tensors whose last use is in the stage.
-
-    The stage has the steps [begin, end), and `tiles`, by their last step. With tiles, the figure is never larger than without,
-    since a tile reads several rows before it writes.
-    """
+    """Return how many bytes of the output of a stage may reuse the memory of tensors whose last use is in the stage."""
     tensors, last = problem.tensors, problem.ops[end - 1]
     dying = {
         number: tensor.bytes

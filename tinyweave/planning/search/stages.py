@@ -162,9 +162,6 @@ def _in_c(problem: Problem) -> _Problem:
 
 
 def _read_columns(reads: Sequence[Sequence[RowRead]]) -> list[list[int]]:
-    """Flatten the reads of each op (or tile) into the columns READ_COLUMNS: `at`, then one column for each field of a read.
-
-    The reads of op i are the entries [at[i], at[i + 1]) of the other columns.
-    """
+    """Flatten the reads of each op (or tile) into READ_COLUMNS: op i has the entries [at[i], at[i + 1]) of the others."""
     flat = [(x, *window) for each in reads for x, window in each]
     return [[0, *accumulate(map(len, reads))], *([row[k] for row in flat] for k in range(len(READ_COLUMNS) - 1))]
