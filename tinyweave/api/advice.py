@@ -94,10 +94,7 @@ class _Candidate:
 
     @cached_property
     def proposal(self) -> Proposal | None:
-        """Return the plan that `tinyweave plan` would make with these options, unchecked; None if no plan can be made.
-
-        The plan is made when this attribute is first read, then cached.
-        """
+        """Return the unchecked plan that `tinyweave plan` would make with these options, cached; None if there is none."""
         try:
             plan = plans.unchecked_plan(self.model, self.request, self.known)
         except CompileError:
@@ -129,10 +126,7 @@ class _Search:
         return self.models[io, layout]
 
     def needs_more(self, changes: Options) -> bool:
-        """Return whether, with these changed options, the inputs alone or the outputs alone exceed the RAM limit.
-
-        Inputs or outputs that are streamed row by row do not count.
-        """
+        """Return whether the inputs alone, or the outputs, exceed the RAM with these changes, except those that stream."""
         graph, request = self.with_io(changes).graph, changed(self.request, changes)
         whole = [
             sum(graph.tensors[name].bytes for name in names)
@@ -142,14 +136,7 @@ class _Search:
         return self.limits.ram is not None and max(whole, default=0) > self.limits.ram
 
     def candidate(self, changes: Options, board: Device | None = None, model: results.Model | None = None) -> _Candidate | None:
-        """Return the candidate with these changes, or None if it cannot be planned.
-
-        Candidates of the same model and Flash limit are appended to `tried`.
-
-        Args:
-            board: another board, whose limits and core replace the limits and core of the request; None for the same board.
-            model: another model, such as one with 4-bit weights; None for the same model.
-        """
+        """Return the candidate with these changes, for another board or model if given, or None if it cannot be planned."""
         if self.progress:
             said = " ".join(f"{name}={value}" for name, value in changes.items())
             self.progress(f"trying {said}".replace("_", "-").replace("=True", ""), len(self.tried), 0)
@@ -242,10 +229,7 @@ def _least(search: _Search, base: Proposal) -> dict[str, int]:
 
 
 def _int4_graph(graph: Graph) -> Graph:
-    """Return a graph with 4-bit weights where kernels support them, to plan its size.
-
-    The weights keep only their low 4 bits, so the graph computes wrong outputs.
-    """
+    """Return a graph with 4-bit weights (the low bits, so outputs are wrong) where kernels support them, to plan its size."""
     small: dict[str, Any] = {}
     for op in graph.ops:
         weights = graph.tensors[op.inputs[1]] if spec_of(op).takes_int4_weights and op.inputs[1] else None
@@ -282,10 +266,7 @@ def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
-    """Return the remedies that need training samples: a network search, a smaller input image.
-
-    `base` is the proposal that is closest to the limits.
-    """
+    """Return the remedies that need training samples, if `base` is closest to the limits: a search, a smaller input."""
     limits, graph = search.limits, search.model.graph
     remedies = [Remedy("search")]
     least = min([base.arena, *(each.choices.least_bytes for each in search.tried if "device" not in each.changes)])
@@ -301,10 +282,7 @@ def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
 
 
 def _cheapest(search: _Search) -> Proposal | None:
-    """Return the tried proposal with the fewest changes that meets the RAM limit without recomputation; None if none meets it.
-
-    If several have equally few changes, the one with the smallest arena is returned.
-    """
+    """Return the tried proposal with the fewest changes, then the least arena, that meets the RAM without recomputation."""
     able = [each for each in search.tried if not each.needs_too_much and "max_mac_overhead" not in each.changes]
     found = [each.proposal for each in able if each.proposal is not None and each.proposal.fits_ram]
     return min(found, key=lambda each: each.rank[2:], default=None)
@@ -365,10 +343,7 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
 
 
 def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> bool:
-    """Return whether the model fits with all `changes` together.
-
-    If they cannot be planned together, streaming of the outputs, of the inputs, or of both is left out.
-    """
+    """Return whether the model fits with all `changes`, without streams that cannot be planned with the others."""
     for without in ((), ("stream_outputs",), ("stream_inputs",), ("stream_inputs", "stream_outputs")):
         candidate = _try(search, {name: value for name, value in changes.items() if name not in without})
         if candidate is not None:
@@ -377,20 +352,14 @@ def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> b
 
 
 def _try(search: _Search, changes: Options) -> _Candidate | None:
-    """Return the candidate with these changes; if they were tried before, return the earlier candidate.
-
-    Return None if the inputs or outputs alone exceed the RAM limit, if MOST_TRIES is reached, or if no plan can be made.
-    """
+    """Return the (earlier) candidate with these changes; None after MOST_TRIES, or if inputs alone exceed the RAM."""
     if known := [each for each in search.tried if each.changes == changes]:
         return known[0]
     return None if len(search.tried) >= MOST_TRIES or search.needs_more(changes) else search.candidate(changes)
 
 
 def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
-    """Return the proposal to use another board with the changes of `start`: the board with the least RAM on which it fits.
-
-    The result is a list with at most one proposal. At most MOST_BOARDS boards are tried.
-    """
+    """Return, in a list, the proposal of the board of least RAM, among MOST_BOARDS tried, on which `start` fits; or []."""
     large_enough = [
         board
         for board in sorted(all_devices(), key=lambda board: (board.ram or 0, board.name))
@@ -417,10 +386,7 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
 
 
 def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
-    """Return the proposal to raise the time limit, as a list with at most one proposal.
-
-    The new limit is the latency of the fastest tried plan for the same device that meets the RAM and Flash limits.
-    """
+    """Return, in a list, the proposal of the time that the fastest tried plan within RAM and Flash takes; [] if none."""
     tried = [base, *(each.proposal for each in search.tried if not each.needs_too_much and each.proposal)]
     able = [each for each in tried if each.fits_ram and not each.need.excess(search.limits.flash) and each.latency_ms]
     best = min((each for each in able if "device" not in each.changes), key=lambda each: each.latency_ms or 0, default=None)

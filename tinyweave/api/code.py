@@ -45,11 +45,7 @@ PLAIN = CodeOptions()
 
 
 def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = PLAIN) -> Source:
-    """Return the C files of a plan, and if the options name a row source, its C files.
-
-    A row source is C that converts a camera's picture or a JPEG file to the network's input, row by row. Raise CompileError if
-    the row source does not suit the model's input, or two files would have the same name.
-    """
+    """Return the C files of a plan, and those of a row source, which converts pictures to the network's input by rows."""
     stream = model.stream
     frames = Frames(stream.frames, stream.hop, stream.calls_until_full, stream.returns_new_rows) if stream else None
     named, core = (device.name, device.core) if device else ("", "")
@@ -65,10 +61,7 @@ def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOpt
 
 
 def merge_files(sources: Sequence[Source]) -> dict[str, str]:
-    """Return the C files of several models (name -> text) for one folder, with one copy of each shared kernel.
-
-    Raise CompileError if two models have a file of the same name that is not a shared kernel.
-    """
+    """Return the C files of several models for one folder; only shared kernels may have equal names."""
     for index, one in enumerate(sources):
         for other in sources[:index]:
             if clash := sorted(set(one.own) & set(other.files) | set(other.own) & set(one.files)):

@@ -46,10 +46,7 @@ def package(
     options: PackageOptions = PackageOptions(),
     code: CodeOptions = PLAIN,
 ) -> Package:
-    """Return planned models as a package, with the C and example samples with correct outputs of each model.
-
-    Raise CompileError if several models have no package name, or the name or version is not valid.
-    """
+    """Return planned models as a package, with the C and example samples with correct outputs of each model."""
     if options.name is None and len(models) > 1:
         raise CompileError("a package of several models needs a name", "name it with --package")
     if any(plan.weights_file for plan in plans):
@@ -86,10 +83,9 @@ def _costs(plan: Plan, device: Device | None) -> str:
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
-    """Return samples for the example program, with their reference outputs: `inputs`, or a random sample if there are none.
+    """Return samples for the example program, in sequence, with their reference outputs: `inputs`, or random ones.
 
-    The samples run in sequence. For a model that streams in time, samples are added until there are enough calls to fill the
-    model's window of frames.
+    For a model that streams in time, there are enough of them to fill the model's window of frames.
     """
     in_c = replace(model, io="int8") if model.io == "auto" else model  # the example copies the bytes of the C's types
     cases = samples(in_c, 1, 0, inputs)

@@ -90,11 +90,7 @@ class GuardResult:
 
 
 def guard_models(path: Path, *, update: bool = False, progress: Progress | None = None) -> list[GuardResult]:
-    """Deploy every model of the tinyweave.toml at `path`, and return its measurements now and in tinyweave.lock.json.
-
-    If `update` is set, tinyweave.lock.json is then written. Raise CompileError if a file has a mistake, or a model cannot be
-    deployed.
-    """
+    """Deploy every model of the tinyweave.toml at `path` and measure it; if `update`, write tinyweave.lock.json."""
     watched, before = read_config(path), read_lock(path.with_name(LOCK))
     results = []
     for each in watched:
@@ -108,10 +104,7 @@ def guard_models(path: Path, *, update: bool = False, progress: Progress | None 
 
 
 def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) -> GuardResult:
-    """Deploy one model in a temporary folder, and return its measurements now beside `before`, its entry in the lock file.
-
-    `before` is None if the lock file does not have the model.
-    """
+    """Deploy one model in a temporary folder, and return its measurements beside `before`, its entry in the lock file."""
     about: dict[str, Any] = {"io": watched.io, "layout": watched.layout, "shapes": watched.shapes}
     model, board = api.load(watched.file, **about, stream_time=watched.options.stream_time), find(watched.device)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -136,10 +129,7 @@ def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) 
 
 
 def read_lock(path: Path) -> dict[str, Recorded]:
-    """Return model name -> measurements and limits, from a tinyweave.lock.json; empty if the file does not exist.
-
-    Raise CompileError if the file is damaged.
-    """
+    """Return model name -> measurements and limits, from a tinyweave.lock.json; empty if the file does not exist."""
     if not path.exists():
         return {}
     try:
@@ -198,10 +188,7 @@ class _Table:
     def take(
         self, key: str, kind: type | tuple[type, ...], default: Any = None, convert: Callable[[Any], Any] | None = None
     ) -> Any:
-        """Return the value of a key, converted, or `default` if the key is missing.
-
-        Raise CompileError if the value is not of the type `kind`, or `convert` raises it; the message names the key.
-        """
+        """Return the value of a key, converted, or `default`; errors of its type or of `convert` name the key."""
         self.taken.add(key)
         if key not in self.values:
             return default
@@ -232,10 +219,7 @@ class _Table:
 
 
 def read_config(path: Path) -> list[ModelConfig]:
-    """Return the entries of a tinyweave.toml; paths in it are relative to its folder.
-
-    Raise CompileError if the file has a mistake; the message names the file and the key.
-    """
+    """Return the entries of a tinyweave.toml; paths are relative to its folder, and errors name the file and the key."""
     raw = read_file(path, MAX_FILE, f"write one: {FORM}")
     try:
         tables = tomllib.loads(raw.decode())
@@ -293,10 +277,7 @@ def _watched(table: _Table) -> ModelConfig:
 
 
 def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
-    """Return how to measure the accuracy of a model, or None if its table has no key `accuracy`.
-
-    Paths in the table are relative to `folder`.
-    """
+    """Return how to measure a model's accuracy, with paths relative to `folder`; None if its table does not say."""
     given = table.take("accuracy", dict)
     if given is None:
         return None

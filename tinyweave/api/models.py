@@ -66,10 +66,7 @@ def load_module(
     layout: str = "model",
     shapes: Shapes | None = None,
 ) -> Model:
-    """Import a PyTorch module or an ExportedProgram as a model; the arguments are those of `load`.
-
-    The model's `file` is the module converted to .tflite. No file exists at the model's `path`.
-    """
+    """Import a PyTorch module or an ExportedProgram as a model, whose `file` is it as .tflite; its `path` does not exist."""
     from ..exporters.tflite import to_tflite
     from ..importers import torch
 
@@ -120,10 +117,7 @@ def read(path: str | Path, name: str | None = None, shapes: Shapes | None = None
 
 
 def with_io(model: Model, io: str, layout: str, *, retrainable: bool | None = None) -> Model:
-    """Return the model with the passes run again for other `io` and `layout` (see `load_file`), or to be `retrainable`.
-
-    A model that streams in time keeps its number of new frames per call.
-    """
+    """Return the model with the passes run again, for other `io` and `layout`, or `retrainable`; the hop stays."""
     about: dict[str, Any] = {"io": io, "layout": layout}
     about["retrainable"] = model.retrainable if retrainable is None else retrainable
     graph, tensors = run_passes(model.original, **about)
@@ -137,16 +131,10 @@ def for_file(model: Model) -> Model:
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:
-    """Return the model as one that takes `hop` new frames of its input window per call.
+    """Return the model as one that takes `hop` new frames per call, and keeps rows that earlier calls computed as state.
 
-    A call computes only the rows that the new frames change; rows that earlier calls computed are kept as state.
-
-    Args:
-        hop: number of frames per call, as a number or digits, or "auto" to choose it from the network's strides. None returns
-            `model` as it is.
-
-    Raises:
-        CompileError: `hop` is malformed, or no layer would have less work than for a whole window.
+    `hop` is a number, digits, or "auto" to choose it from the network's strides; None returns `model` as it is. Raise
+    CompileError if it is malformed, or no layer would have less work than for a whole window.
     """
     if hop is None:
         return model
@@ -196,10 +184,7 @@ def _check_format(path: Path) -> None:
 
 
 def _tflite_of(path: Path, shapes: Shapes | None) -> bytes:
-    """Return the bytes of a .tflite file, or of a .onnx or .pt2 file converted to .tflite.
-
-    `shapes` gives inputs with dynamic axes a shape.
-    """
+    """Return the bytes of a .tflite file, or of a .onnx or .pt2 file, with these shapes of inputs, converted to .tflite."""
     _check_format(path)
     suffix = path.suffix.lower()
     if suffix not in (".onnx", ".pt2"):
@@ -245,12 +230,7 @@ def _name(given: str | None, origin: str) -> str:
 
 
 def _imported(path: Path, name: str | None, io: str, layout: str, shapes: Shapes | None) -> tuple[Model, list[CompileError]]:
-    """Import a file and run the passes; if that fails, import as much of it as possible.
-
-    Returns:
-        The model, and an empty list if the passes succeeded. Otherwise the graph as far as it could be read, and an error per
-        op that is not supported.
-    """
+    """Import a file and run the passes. If that fails, return the graph as far as it can be read, and an error per op."""
     _check_edges(io, layout)
     file = _tflite_of(path, shapes)
     try:

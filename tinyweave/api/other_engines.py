@@ -203,10 +203,7 @@ def tflm_gain(model: Model) -> dict[str, int] | None:
 
 
 def arena_buffers(graph: Graph, engine: str) -> list[Buffer]:
-    """Return the tensors that an interpreter places in its arena, in the order of the file.
-
-    A view has memory of its own. LiteRT keeps the inputs of the network.
-    """
+    """Return the tensors, views too, that an interpreter places in its arena, in the file's order."""
     align, steps, kept = ALIGNS[engine], len(graph.ops), graph.inputs if engine == "litert" else ()
     lives = lifetimes(graph, [(index,) for index, _ in enumerate(graph.ops)], without_views(graph))
     return [

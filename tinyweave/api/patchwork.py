@@ -161,10 +161,7 @@ def _around(graph: Graph, region: PatchedOps, axis: int, needed: dict[str, Size]
 
 
 def patched(graph: Graph, region: PatchedOps, grid: tuple[int, int], mode: str = "same") -> Graph | None:
-    """Return the graph with a region computed in a grid of patches, one after the other; None if this is not possible.
-
-    `mode` is one of MODES, as the head of this module says.
-    """
+    """Return the graph with a region computed in a grid of patches, in a `mode` of MODES; None if this is not possible."""
     rows, columns = (_patches(graph, region, axis, grid[axis], mode) for axis in (0, 1))
     if rows is None or columns is None:
         return None

@@ -89,11 +89,7 @@ def with_defaults(model: Model, request: Request) -> Request:
 def make_plan(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> Plan:
-    """Plan a model for a request, whose missing fields `with_defaults` fills in, and return the checked plan.
-
-    Args:
-        known: a cache of intermediate results, which is filled: pass the same dict to plan faster for similar requests.
-    """
+    """Plan a model and check the plan; pass the same cache `known` to plan faster for similar requests."""
     return planning.check(unchecked_plan(model, request, {} if known is None else known, progress))
 
 
@@ -203,10 +199,7 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
 
 
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
-    """Return an object that searches all plans of a model for the best plan, the Pareto front, or the least RAM.
-
-    Raise CompileError if an op has no kernel, or the strategy is unknown or cannot stream.
-    """
+    """Return the search of plans of a model, or raise CompileError if an op has no kernel or the strategy cannot stream."""
     check_kernels(model)
     return planning.PlanSearch(model.graph, with_defaults(model, request), known)
 
@@ -256,13 +249,10 @@ def flash_front(
 def baseline_plans(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> dict[str, Plan | CompileError]:
-    """Plan a model by each strategy of OTHER_SCHEDULES (planners of papers, and layer by layer), to compare with `best`.
+    """Plan a model by each strategy of OTHER_SCHEDULES, to compare with `best`: strategy -> its plan, or what prevents one.
 
-    RAM and time limits do not apply, and `max_mac_overhead` only to strategies that recompute. `known` is a cache of
-    intermediate results, as for `make_plan`.
-
-    Returns:
-        strategy -> its plan, or the error that prevents a plan.
+    RAM and time limits do not apply, and `max_mac_overhead` only to strategies that recompute. `known` is a cache as for
+    `make_plan`.
     """
     known = {} if known is None else known
     limits = Limits(flash=request.limits.flash, reads=request.limits.reads)
@@ -281,11 +271,7 @@ def baseline_plans(
 
 
 def _in_memories(plan: Plan, limits: Limits, *, overlap: bool = True) -> Plan:
-    """Return a checked plan, with its buffers distributed over the device's memories if they fit there.
-
-    `overlap` says whether an output may overlap an operand. Without memory maps, or if the plan fits no map, it stays in one
-    memory.
-    """
+    """Return a checked plan, over the device's memories if it fits there; `overlap`: outputs may overlap operands."""
     parts = planning.distribute_over_maps(plan, limits.maps, overlap=overlap) if limits.maps else plan
     return planning.check(plan if limits.ram_excess(parts.arena) else parts)
 
@@ -295,15 +281,8 @@ def limits_of(
 ) -> Limits:
     """Return limits of RAM, Flash and time for the planner.
 
-    Args:
-        device: the device, whose limits apply if `ram` or `flash` is None; None for no device.
-        ram: RAM limit in bytes, or text such as "64k"; it replaces the device's memory maps by one memory. None takes the
-            device's.
-        flash: Flash limit, likewise; None takes the device's.
-        latency_ms: time limit of one inference; None is no limit.
-
-    Raises:
-        CompileError: a size is malformed, or with `latency_ms` the device's clock or the cycles of its core are unknown.
+    `ram` and `flash` are bytes, or text such as "64k", and replace the device's memory maps by one memory, and its Flash. Raise
+    CompileError if a size is malformed, or the cycles within `latency_ms` are unknown.
     """
     limits = device_limits(device) if device else Limits()
     if ram is not None:
@@ -314,11 +293,7 @@ def limits_of(
 
 
 def _clock(device: Device | None, latency_ms: float) -> float:
-    """Return the device's clock in Hz, to convert a time limit to cycles.
-
-    Raises:
-        CompileError: `latency_ms` is not a time, there is no device, or its clock or the cycle model of its core is unknown.
-    """
+    """Return the device's clock in Hz, or raise CompileError if it or its core's cycles are unknown, or the time is none."""
     if not 0 < latency_ms < math.inf:
         raise CompileError(f"--latency-ms {latency_ms:g} is not a time", "give milliseconds above 0, for example 25")
     if device is None:
@@ -341,7 +316,7 @@ def device_limits(device: Device) -> Limits:
 
 
 def flash_reads(device: Device, case: int = 1) -> FlashReads | None:
-    """Return a device's Flash wait states and caches, or None if there are no wait states or if they or a cache are unknown.
+    """Return a device's Flash wait states and caches, or None if there are none, or if they or a cache are unknown.
 
     `case` selects the fewest (0), the likely (1) or the most (2) cycles of a Flash beside the chip.
     """
@@ -386,10 +361,7 @@ def estimate_reading(plan: Plan, device: Device | None) -> FlashTraffic | None:
 
 
 def estimate_layer_cycles(plan: Plan, device: Device | None) -> dict[str, int]:
-    """Estimate the cycles of each layer, by name; layers whose kernels have no cycle constants are left out.
-
-    The result is empty without a device or a cycle model of its core.
-    """
+    """Estimate the cycles of each layer with cycle constants, by name; {} without a device or a cycle model of its core."""
     if device is None or device.core not in COST_MODEL_CORES:
         return {}
     cycles = cycles_per_op(plan, device.core, flash_reads(device))

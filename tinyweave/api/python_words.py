@@ -43,10 +43,7 @@ def arguments() -> frozenset[str]:
 
 
 def with_python_words(value: Any) -> Any:
-    """Return a function that checks its arguments, and whose CompileErrors name Python's arguments rather than options.
-
-    Return other values as they are.
-    """
+    """Return a function that checks its arguments and whose CompileErrors name Python's arguments; others unchanged."""
     if not isinstance(value, FunctionType):
         return value
     shown = _with_options(value)
@@ -99,10 +96,7 @@ def _with_options(function: FunctionType) -> Signature:
 
 
 def python_words(message: str, known: frozenset[str]) -> str:
-    """Replace the options in a message by arguments of functions: `--ram 64k` by `ram="64k"`.
-
-    Options that are no arguments in `known`, and commands in quotes, stay as they are.
-    """
+    """Replace options in a message by the arguments that are `known`: `--ram 64k` by `ram="64k"`."""
 
     def words(found: re.Match[str]) -> str:
         name, value = (found[1] or "").replace("-", "_"), found[2]

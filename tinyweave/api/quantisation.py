@@ -109,10 +109,7 @@ def is_float_model(reasons: Sequence[CompileError]) -> bool:
 def precision_limits(
     flash: int | str | None, min_sqnr: float | None, max_accuracy_drop: float | None
 ) -> PrecisionLimits | None:
-    """Return the limits that mixed precision must meet, or None if all arguments are None.
-
-    Raise CompileError if a limit is malformed or out of range.
-    """
+    """Return the limits that mixed precision must meet, or None if there is none; raise CompileError for malformed ones."""
     if flash is None and min_sqnr is None and max_accuracy_drop is None:
         return None
     if min_sqnr is not None and not 0 < min_sqnr < 200:
@@ -130,10 +127,7 @@ def _flash(model: Model, graph: Graph) -> int:
 
 
 def accuracies(before: Model, after: Model, samples: Any, read_as: SampleOptions) -> tuple[float, float]:
-    """Return the accuracy (0 to 1) of a float model and of its int8 model on labelled samples.
-
-    Raise CompileError if there are no labels, the inputs differ, or the models are no classifiers.
-    """
+    """Return the accuracy (0 to 1) of a float model and of its int8 model on labelled samples."""
     real, small = before.original, after.original
     opened = read_as.open(samples, real)
     if opened.labels is None:

@@ -104,11 +104,7 @@ def _as_float(outside: Graph, name: str, values: np.ndarray) -> np.ndarray:
 
 
 def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """Convert `values` of the network's input `name` to values of the file's input, whose type and layout may differ.
-
-    Raises:
-        CannotRunError: the file's input has no values that become the int8 `values`.
-    """
+    """Convert values of input `name` to the type and layout of the file's input; raise CannotRunError if none give them."""
     fed = as_in_file(model.original, model.tensors, name, values)
     if fed is None:
         raise litert.CannotRunError(

@@ -290,10 +290,7 @@ class Reordering:
         return f"<Reordering of '{self.model.name}': at most {self.best.peak:,} B live>"
 
     def live(self, order: Sequence[int] | None = None) -> list[dict[str, int]]:
-        """Return, for each step of an order of `graph`, the live tensors that own memory, with their bytes.
-
-        The order None is that of the model's file.
-        """
+        """Return the live tensors that own memory, with their bytes, per step of an order of `graph`; None: the file's."""
         from ..planning.order.order_search import live_owners
 
         graph = self.model.original if order is None else self.graph
@@ -361,10 +358,7 @@ class Deployment:
 
     @property
     def excess(self) -> dict[str, float]:
-        """Return the bytes (`ram`, `flash`) and milliseconds (`latency_ms`) above each limit.
-
-        A value is 0 if the limit is met, if there is no limit, or if the measurement is unknown.
-        """
+        """Return the excess over each limit, 0 if none or unknown: `ram` and `flash` in bytes, `latency_ms` in milliseconds."""
         if self.profile is None:
             return {name: value or 0 for name, value in self.record["excess"].items()}
         return excess(self.profile, self.limits, self.row_source_bytes, self.row_source_flash)
@@ -409,11 +403,7 @@ class Fit:
 
 
 def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int = 0) -> dict[str, float]:
-    """Return the amounts by which measurements exceed limits; each is 0 if within the limit, unlimited or unknown.
-
-    Returns:
-        `ram` and `flash` in bytes, `latency_ms` in milliseconds.
-    """
+    """Return the excess over limits, `ram` and `flash` in bytes, `latency_ms` in milliseconds; 0 if none or unknown."""
     likely = profile.cycles.likely if limits.cycles is not None and profile.cycles else None
     return {
         "ram": limits.ram_excess(profile.arena, profile.static + profile.stack + more_ram) or 0,

@@ -17,33 +17,19 @@ RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
 
 
 def row_source_files(model: Model, text: str, pixels: str | None = None) -> dict[str, str]:
-    """Return the C files (name -> text) that convert a camera's picture or a JPEG file to a model's input, row by row.
-
-    Args:
-        text: format and size of the picture, such as `jpeg:640x480`.
-        pixels: input values of black and white pixels, such as `0..1`; None uses the ends of the input's range.
-
-    Raises:
-        CompileError: `text` or `pixels` is malformed, or the model does not have one 8-bit image as its only input.
-    """
+    """Return the C files (name -> text) that convert a camera's picture or a JPEG file to a model's input, row by row."""
     source, tensor = _checked(model, text)
     return c_files(source, model.name, _shape(tensor), _values(tensor, pixels))
 
 
 def row_source_bytes(model: Model, text: str) -> int:
-    """Return the bytes of RAM, on a 32-bit core, of the C that feeds a model from a camera or a JPEG file (a row source).
-
-    `text` is the format and size of the picture, as for `row_source_files`.
-    """
+    """Return the bytes of RAM, on a 32-bit core, of the C that feeds a model from a camera or a JPEG file."""
     source, tensor = _checked(model, text)
     return ram_bytes(source, _shape(tensor))
 
 
 def _checked(model: Model, text: str) -> tuple[RowSource, Tensor]:
-    """Parse the format and size of a picture, and return it with the model's only input, which it is converted to.
-
-    Raise CompileError if the two do not fit.
-    """
+    """Parse a source of pictures, and return it with the only input, to which it must fit."""
     source, tensors = row_source(text), [model.graph.tensors[name] for name in model.graph.inputs]
     if len(tensors) != 1 or len(tensors[0].shape) != 4 or tensors[0].shape[0] != 1:
         shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors)

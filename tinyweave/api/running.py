@@ -81,10 +81,7 @@ class Outputs:
         return [as_real(tensor, np.stack(column)) for tensor, column in zip(self.tensors, columns, strict=True)]
 
     def best(self, sample: int, count: int = 5, output: int = 0) -> list[tuple[str, float, int | float]]:
-        """Return the largest values of an output, best first, each as (class name or index, real number, value in C).
-
-        The result is empty if the output is no vector, but a map.
-        """
+        """Return the largest `count` values of a vector as (class name or index, real number, value in C); [] of a map."""
         tensor, values = self.tensors[output], self.values[sample][output].reshape(-1)
         if values.size != tensor.shape[-1]:
             return []

@@ -87,10 +87,7 @@ def profile_plan(
     device: Device | None = None,
     by_step: bool = True,
 ) -> Profile:
-    """Measure one inference of a plan on an emulated core, as `verbs.profile` does.
-
-    `by_step` also measures each step and layer, which takes a second run.
-    """
+    """Measure one inference of a plan on an emulated core, `by_step` in a second run each step and layer, too."""
     cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         write(emit_c(model, plan), Path(folder))
@@ -137,10 +134,7 @@ def _planned_like(core: str) -> str:
 
 
 def flash_waits(core: str, device: Device | None) -> FlashWaits | None:
-    """Return the cycles for which the core of `device` waits for its Flash, to be added to the estimated cycles.
-
-    Return None if they are unknown, if `core` is not the device's core, or if its emulator counts no reads of Flash.
-    """
+    """Return the cycles that the core of `device` waits for its Flash; None if unknown, for another `core` or emulator."""
     if device is None or device.core != core or core not in CORES or CORES[core].emulator != "unicorn":
         return None
     if (bus := device.bus) and (clock_hz := device.clock_hz):
@@ -160,10 +154,7 @@ def _lines(device: Device) -> list[int]:
 
 
 def flash_caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
-    """Return the caches (kind -> bytes, bytes per line, ways) between `core` and the Flash of `device`.
-
-    The result is empty if reads of this Flash have no wait states, or if `core` is not the device's core.
-    """
+    """Return the caches (kind -> bytes, bytes per line, ways) before the device's Flash; {} for none, or another `core`."""
     caches = device.caches if device and (device.bus or device.flash_waits) and flash_waits(core, device) else ()
     return {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in caches}
 
@@ -215,13 +206,7 @@ def _reading(run: target.Run, waits: FlashWaits, device: Device) -> FlashTraffic
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
-    """Return the count (instructions or cycles) of each layer, by name.
-
-    A layer that runs unfused has the count of its step, a layer of a fused stage the count of its kernel calls.
-
-    Args:
-        parts: (step, layer) -> count; the layer is "" for the code of a step that belongs to no layer.
-    """
+    """Return the count (instructions or cycles) of each layer: of its step or, in a fused stage, of its kernel calls."""
     counts = {layer: count for (_, layer), count in parts.items() if layer}
     whole = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
     return counts | {plan.graph.ops[stage.ops[0]].name: count for stage, count in whole}
@@ -315,10 +300,7 @@ def _too_large(asked: _Asked) -> Plan | None:
 
 
 def _fitted(asked: _Asked) -> target.Run:
-    """Return the run of a plan for a request, planned again with measured values if build or run exceed a limit.
-
-    Each is done at most FLASH_REBUILDS or REBUILDS times.
-    """
+    """Return the run of a plan, planned again with measured values, a few times, if build or run exceed a limit."""
     allowed, earlier, build = asked.request.limits, asked.earlier, asked.build
     trades_flash = planning.trades_flash(asked.model.graph, with_defaults(asked.model, asked.request).core)
     first, fitting = earlier.plan or asked.plan(allowed), None
@@ -351,10 +333,7 @@ def _fitted(asked: _Asked) -> target.Run:
 
 
 def _by_other_objectives(asked: _Asked, there: target.Run) -> list[target.Run]:
-    """Return runs of plans by the other objectives, up to the first that meets all limits, for a run that exceeds a limit.
-
-    Plans that equal an earlier one, or whose arena alone exceeds the RAM, are not built.
-    """
+    """Return runs of plans by other objectives, up to the first within all limits, if they are new and may fit the RAM."""
     allowed, device, runs, seen = asked.request.limits, asked.device, list[target.Run](), [there.build.plan]
     for objective in other_objectives(there.build.plan.objective, _excess(there, allowed, device)):
         other = replace(asked, request=replace(asked.request, objective=objective))
@@ -384,11 +363,7 @@ def _excess(run: target.Run, limits: Limits, device: Device | None) -> tuple[flo
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
-    """Return tighter limits with which to plan again after a run that exceeded `limits`, or None if it met them.
-
-    The RAM limit is lowered by the measured stack and static data. If the run was too slow, the time limit is multiplied by the
-    ratio of estimated to measured cycles.
-    """
+    """Return limits of RAM and time tightened by what a run measured beyond the plan, or None if it met them."""
     plan, stack, latency_ms = run.build.plan, run.first.stack, limits.latency_ms
     assert stack is not None, "it ran on an emulated core"
     if latency_ms is not None:
@@ -412,10 +387,7 @@ def _flash(built: target.Build) -> int:
 
 
 def _other_flash(built: target.Build) -> planning.OtherFlash:
-    """Return the measured Flash of a build besides the constants of its kernels, and the names of these kernels.
-
-    When the model is planned again, the planner adds the constants of each plan that it considers.
-    """
+    """Return the measured Flash of a build besides the constants of its kernels, and the names of these kernels."""
     plan = built.plan
     rest = _flash(built) - planning.constant_bytes(plan.graph, plan.variants)
     return planning.OtherFlash(rest, frozenset(plan.variants) - {""}, planning.fused_layers(plan))

@@ -51,10 +51,7 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
 
 
 def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[np.ndarray]]:
-    """Return samples from raw bytes, in which each sample has the bytes of all inputs in order.
-
-    `wanted` are the network's inputs; `path` names the file in error messages.
-    """
+    """Return samples from raw bytes, in which each sample has the bytes of all inputs in order."""
     each = sum(tensor.bytes for tensor in wanted)
     if not raw or not each or len(raw) % each:
         raise CompileError(f"'{path}' holds {len(raw):,} bytes, one sample has {each:,}", "give whole samples")

@@ -121,10 +121,7 @@ def plan(
 
 
 def pareto(
-    model: AnyModel,
-    device: Device | str | None = None,
-    options: PlanOptions = DEFAULTS,
-    **changes: Unpack[PlanChanges],
+    model: AnyModel, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Unpack[PlanChanges]
 ) -> list[Plan]:
     """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
@@ -571,11 +568,7 @@ def _read(model: AnyModel, shapes: Shapes | None) -> Model:
 
 
 def model_of(model: AnyModel, options: PlanOptions) -> Model:
-    """Return the model, loaded if it is a path, and streamed in time if the option `stream_time` is set.
-
-    Raises:
-        CompileError: `model` is neither a model nor a path, nor a result that has a model.
-    """
+    """Return the model, loaded if it is a path, and streamed in time if the option `stream_time` is set."""
     if isinstance(model, Quantisation):
         model = model.model
     if isinstance(model, (str, Path)):
@@ -610,11 +603,7 @@ def device_of(device: Device | str | None) -> Device | None:
 
 
 def output_folder(folder: str | Path) -> Path:
-    """Return the path of an output folder.
-
-    Raises:
-        CompileError: the folder does not exist and its name is a device's, so the caller probably confused the two arguments.
-    """
+    """Return the path of an output folder; raise CompileError for a missing one with a device's name, given in its place."""
     path = Path(folder)
     if path.name == str(folder) and not path.exists():
         try:
@@ -634,11 +623,7 @@ def _planned(
     planned: Plan | str | Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Model, Device | None, Plan]:
-    """Return the model, the device, and the plan: `planned` after a check, or a new plan if `planned` is None.
-
-    Raises:
-        CompileError: `planned` is of another model, or has kernels that the device's core cannot run.
-    """
+    """Return model, device and plan: `planned`, checked for this model and device, or a new plan if it is None."""
     chosen, target = changed(options, changes), device_of(device)
     loaded = model_of(model, chosen)
     core = target.core if target else None

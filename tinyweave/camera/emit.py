@@ -106,11 +106,7 @@ def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 
 
 def c_files(source: RowSource, name: str, shape: tuple[int, int, int], values: NDArray[np.int8]) -> dict[str, str]:
-    """Return the C files that feed the model `name` from a camera or a JPEG file: file name -> text.
-
-    Files named tw_* are the same for all models. `shape` is the (rows, columns, channels) of the input; `values` is the table
-    [256] of `pixel_values`.
-    """
+    """Return file name -> text of the C that feeds the model `name`; `values` is the table [256] of `pixel_values`."""
     is_jpeg = source.form == JPEG
     rows, columns, channels = shape
     form = source.line_form or ("grey" if channels == 1 else "rgb")

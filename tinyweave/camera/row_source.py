@@ -50,10 +50,7 @@ class RowSource:
 
 
 def row_source(text: str) -> RowSource:
-    """Parse a source such as `jpeg:640x480`; raise CompileError if it is malformed or out of range.
-
-    A part of the picture is given as `yuyv:320x240:240x240+40+0`: columns x rows + left + top.
-    """
+    """Parse a source: `jpeg:640x480`, or with a part (columns x rows + left + top) `yuyv:320x240:240x240+40+0`."""
     match = SPEC.fullmatch(text)
     if match is None or match[1] not in (*FORMATS, JPEG):
         raise CompileError(f"'{text[:60]}' is not a row source", f"{EXAMPLES}; formats: {', '.join((*FORMATS, JPEG))}")
@@ -73,8 +70,7 @@ def pixel_values(
 ) -> NDArray[np.int8]:
     """Return the table [256] that maps pixels 0 .. 255 to bytes of the network's input.
 
-    `black` and `white` are the real values of pixels 0 and 255. `lowest` is -128 for an int8 input, 0 for uint8, whose bytes
-    are also stored as int8.
+    `black` and `white` are the real values of pixels 0 and 255. Bytes of a uint8 input (`lowest` 0) are also stored as int8.
     """
     real = black + (white - black) * np.arange(256) / 255
     return np.clip(np.round(real / scale) + zero_point, lowest, lowest + 255).astype(np.int64).astype(np.uint8).view(np.int8)

@@ -61,10 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Pipe(io.FileIO):
-    """Standard output or error, which drops what nobody reads any more.
-
-    So a command whose reader has ended, such as `head`, goes on and has its own exit code.
-    """
+    """Standard output or error, which drops what a reader that has ended, such as `head`, does not read any more."""
 
     def write(self, data: Any) -> int:
         """Write bytes; after the reader has closed the pipe, write them to the null device."""
@@ -91,10 +88,7 @@ def _lasting(stream: Any) -> Any:
 
 
 def _heed_signal() -> None:
-    """Raise KeyboardInterrupt if a signal was received, because the signal may have caused an error of the command.
-
-    It may have ended a child process, or have left a module half loaded.
-    """
+    """Raise KeyboardInterrupt if a signal was received, which may have caused an error, such as a half loaded module."""
     if received_signals:
         raise KeyboardInterrupt
 

@@ -26,11 +26,7 @@ INTERRUPTED = 130
 
 
 def option(syntax: str, help: str, **more: Any) -> Any:
-    """Return a typer option.
-
-    Args:
-        syntax: flags, then the placeholder of the value in the help, as in "-o --out FILE"; a switch has no placeholder.
-    """
+    """Return a typer option of flags and, unless it is a switch, the placeholder of its value: "-o --out FILE"."""
     flags = [word for word in syntax.split(" ") if word.startswith("-")]
     return typer.Option(*flags, metavar=" ".join(syntax.split(" ")[len(flags) :]) or None, help=help, **more)
 

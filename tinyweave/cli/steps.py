@@ -33,10 +33,7 @@ class Arguments(NamedTuple):
 
 
 def target_of(path: Path, chosen: Options) -> Arguments:
-    """Import a model and run the passes, with the chosen options of inputs, outputs and streaming in time.
-
-    A CompileError mentions the path.
-    """
+    """Import a model and run the passes, with the chosen options; a CompileError mentions the path."""
     return targets_of([path], chosen)[0]
 
 
@@ -130,10 +127,7 @@ def report_earlier_files(folder: Path, written: manifest.Written, *, as_json: bo
 
 
 def show(record: dict[str, Any], parts: Callable[[], Sequence[Show]], *, as_json: bool) -> None:
-    """Print a record: as JSON, or as text by the functions that `parts` returns, each of which prints a part.
-
-    `parts` is called only for text, so that JSON imports no modules for text.
-    """
+    """Print a record: as JSON, or as text by the functions of `parts()`, whose modules are only imported for text."""
     if as_json:
         print_json(record)
     else:

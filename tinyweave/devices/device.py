@@ -216,10 +216,7 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
 
 
 def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
-    """Return name -> address range of each run of adjacent banks, in lower case: `sram` for a single run.
-
-    Others have the bank's name, or the name that several banks share without the number, else the first one's.
-    """
+    """Return name -> address range of each run of adjacent banks, in lower case: `sram` for a single run, else its bank's."""
     regions: dict[str, AddressRange] = {}
     for run in runs:
         stems = {memory.name.rstrip("0123456789") for memory in run}
@@ -354,10 +351,7 @@ def _cache(path: Path, cache: Any, where: str) -> Cache:
 
 
 def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], keys: Sequence[str]) -> tuple[str, int]:
-    """Return the kind and the size in bytes of a memory or a cache; raise CompileError for keys that are not in `keys`.
-
-    `where` is the table's place in the file, such as "memory[0].".
-    """
+    """Return the kind and the size in bytes of a memory or cache at `where`; raise CompileError for other keys than `keys`."""
     if not isinstance(table, dict):
         raise _mistake(path, where.rstrip("."), f"must be a table, [[{where.partition('[')[0]}]]")
     _reject_unknown(path, table, keys, where)
@@ -389,10 +383,7 @@ def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cac
 
 
 def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
-    """Return (instruction set, core emulated in its place, or "") of a core in a device file.
-
-    Raise CompileError if needed keys `isa` and `nearest` are missing, contradict CORES, or `nearest` is not in CORES.
-    """
+    """Return the instruction set of a core in a device file, and the core emulated in its place, or ""."""
     given = {key: _name(path, record, key) for key in ("isa", "nearest") if key in record}
     known = dict(zip(("isa", "nearest"), CORES[core], strict=True)) if core in CORES else given
     if len(known) < 2:

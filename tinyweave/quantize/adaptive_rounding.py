@@ -28,10 +28,7 @@ DAMPING = 0.01  # ridge regularisation relative to the mean input power, against
 def adaptively_rounded(
     real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent, *, ops: Container[str] | None = None
 ) -> Graph:
-    """Return the int8 graph with adaptively rounded weights in the convolutions and dense layers `ops` (None: all).
-
-    Layers whose weights other ops share, or that have more than MOST_DEPTH weights per output channel, keep their weights.
-    """
+    """Return the int8 graph with adaptively rounded weights in the convolutions and dense layers `ops` (None: all)."""
 
     def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
         if (ops is not None and op.name not in ops) or not _is_roundable(real, op):

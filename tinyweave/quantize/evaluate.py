@@ -37,7 +37,6 @@ def evaluate(
 ) -> dict[str, Array]:
     """Run the graph on a batch of samples; return the outputs by name, or all activations if `keep` is set.
 
-    Each sample starts with the initial state, or, if the graph has variables, with those that the sample before has left.
     `visit` gets the name and value of each activation, and returns what later ops read. If only `ops` run, `values` must have
     all that they read. `constants` and `states` replace values of the graph.
     """

@@ -138,9 +138,6 @@ def check_sample_labels(graph: Graph, samples: Samples) -> None:
 
 
 def best_classes(scores: Array) -> Array:
-    """Return the TOP classes of each sample, the highest score first, of equal scores the lower index [samples, at most TOP].
-
-    A single score is a probability: class 1 from 0.5 on.
-    """
+    """Return the TOP classes of each sample, the highest score first; a single score is the probability of class 1."""
     flat = scores.reshape(len(scores), -1)
     return np.argsort(-flat, axis=1, kind="stable")[:, :TOP] if flat.shape[1] > 1 else np.asarray(flat >= 0.5, np.int64)

@@ -51,10 +51,7 @@ def quantise(
     flash: Callable[[Graph], int] = lambda graph: 0,
     progress: Progress = silent,
 ) -> Quantised:
-    """Quantise a float graph, calibrated on at most `options.count` of the samples.
-
-    `flash` returns the bytes of Flash that an int8 graph needs; it is called only if there is a Flash limit.
-    """
+    """Quantise a float graph, calibrated on `options.count` samples; `flash` measures int8 graphs if there is a limit."""
     limits = options.limits
     if options.count < 1:
         raise CompileError(f"{options.count} calibration samples are too few", "use at least one; a hundred or two are usual")
@@ -84,10 +81,7 @@ def _held_out(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> Mapping[
 def _quality(
     real: Graph, samples: Samples, limits: PrecisionLimits, progress: Progress
 ) -> Callable[[Graph], tuple[float, float]]:
-    """Return a function of an int8 graph that measures its SQNR in dB and its accuracy drop in percentage points.
-
-    Raise CompileError if accuracy is limited and cannot be measured.
-    """
+    """Return a function of an int8 graph that measures its SQNR in dB and its accuracy drop in percentage points."""
     if limits.accuracy_drop is not None and (samples.labels is None or not is_classifier(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is not a classifier"
         raise CompileError(

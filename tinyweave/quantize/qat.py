@@ -28,18 +28,12 @@ Inputs = list[Tensor]  # operands of an op that are present: activations [sample
 
 
 class FakeQuantModule(nn.Module):
-    """A PyTorch module that computes a float graph with fake-quantised weights and activations.
-
-    Inputs have the shapes of the graph's inputs, with samples along the first axis.
-    """
+    """A PyTorch module of a float graph with fake-quantised weights and activations; samples are along the first axis."""
 
     def __init__(
         self, graph: Graph, calibration: Calibration, weights: Mapping[str, WeightFormat], turned: tuple[bool, ...] = ()
     ) -> None:
-        """Create the module with the weights of `graph`, from `simplify_float`, as parameters.
-
-        `weights` has the formats of weights that are not int8. `turned` says of each input whether it has channels first.
-        """
+        """Create the module, with `weights` formats if not int8; inputs that are `turned` have channels first."""
         super().__init__()
         _check_trainable(graph)
         self.graph, self.calibration, self.forms, self.turned = graph, calibration, dict(weights), turned

@@ -115,10 +115,7 @@ def least_error(histogram: Histogram) -> Range:
 
 
 def entropy(histogram: Histogram) -> Range:
-    """Return the range of least Kullback-Leibler divergence of the values' distribution and their int8 form's.
-
-    Values outside count at its ends; the count of an int8 level is spread over its non-empty bins.
-    """
+    """Return the range of least Kullback-Leibler divergence of the values' distribution and their int8 form's."""
     centres, counts = histogram.occupied(ENTROPY_BINS)
     if len(centres) < 2:
         return min_max(histogram)

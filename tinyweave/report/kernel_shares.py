@@ -86,10 +86,7 @@ def copied_bytes(record: Record) -> int:
 
 
 def copies_lines(record: Record) -> list[str]:
-    """Return a sentence on the constants that init copies to RAM: bytes, time of init, and times of an inference; or [].
-
-    For constants that a callback reads, return the bytes and reads per inference, counted if the record has a run.
-    """
+    """Return a sentence on constants copied by init, or read by a callback (as planned, or counted in a run); or []."""
     if planned := record["plan"].get("file_reads"):
         reads = record.get("file_reads") or planned
         how = "counted" if record.get("file_reads") else "as planned"

@@ -24,10 +24,7 @@ SAME = "give the options and the device with which the export was written"
 
 
 def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
-    """Return the measured cycles of each layer in `rows`, the median over the inferences in the log `text`.
-
-    If the log has a single model, its name may differ. Raise CompileError if the log is of another plan, incomplete or 0.
-    """
+    """Return the median cycles of each layer over the inferences of `model` (or the only one) in a log."""
     lines = [match.groups() for line in text.splitlines() if (match := LINE.search(line.strip()))]
     names = sorted({name for name, *_ in lines})
     if model not in names and len(names) != 1:  # the only model of a log may have been exported with another --name

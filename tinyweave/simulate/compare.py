@@ -32,11 +32,7 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs.
-
-    If LiteRT is the reference, the outputs of the numpy reference are compared with it, too. `touched` is target -> memory ->
-    highest arena byte written, plus one.
-    """
+    """The comparison of a plan's C, on all targets, with the reference; `touched` is the arena bytes used per memory there."""
 
     samples: int  # number of samples
     reference: str  # name of the reference, for reports
@@ -131,10 +127,7 @@ def verify(
     right: Truth | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference outputs (`right`) of every sample.
-
-    `outside` is as for `target.build`.
-    """
+    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference outputs (`right`) of every sample."""
     report = progress or (lambda what, done, of: None)
     right, builds = right or truth(outside or plan.graph, cases, progress=progress), []
     for target in (HOST, *cores):
@@ -193,11 +186,7 @@ def place_of(target: str) -> str:
 
 
 def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress: Progress | None = None) -> Verification:
-    """Compare the outputs of several builds of a plan with the reference outputs.
-
-    If a network has state, its run has all outputs twice, before and after a reset, and both must equal the reference. For the
-    first difference, the first layer that differs is searched, too.
-    """
+    """Compare the outputs of builds with the reference, twice for a network with state: before and after a reset."""
     plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
     graph = runs[0].build.outside
     for done in runs:

@@ -50,11 +50,7 @@ class Program:
 def build(
     folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, floats: bool = False, optimize: str = "-O2"
 ) -> Program:
-    """Compile the model in `folder` to a program for `invoke`, or return the cached result of an equal build.
-
-    `trace` and `floats` are as in emulated.py. With `sanitize`, undefined behaviour raises Fault during `invoke`; if the
-    compiler has AddressSanitizer, so does an access outside C objects.
-    """
+    """Compile the model in `folder` to a cached program; if `sanitize`, undefined behaviour and stray accesses are Faults."""
     compiler = toolchain.host()
     ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
     files = toolchain.sources(Path(folder), model)
@@ -102,13 +98,7 @@ def invoke(
     exchange: Exchange = WHOLE,
     limit_s: float = LIMIT_S,
 ) -> Inference:
-    """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
-
-    Raises Fault for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed
-    rows out of order, and after `limit_s` seconds.
-
-    Arguments are as for `emulated.invoke`.
-    """
+    """Run init, write the inputs, run invoke and read the outputs, as `emulated.invoke` does, for `limit_s` seconds."""
     regions, images = filled(memories, mmap.PAGESIZE, fill, weights.content)
     request = [_numbers(len(regions), weights.by_read)]
     for region, image in zip(regions, images, strict=True):

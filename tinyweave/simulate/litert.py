@@ -47,10 +47,7 @@ def run(
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[LitertRun]:
-    """Run a model once for each list of inputs; its state passes on. Raise CannotRunError if LiteRT rejects it or crashes.
-
-    With `keep`, the outputs of every op are returned, too. The limits are for all inferences together.
-    """
+    """Run a model once per list of inputs, its state passes on; with `keep`, also return the outputs of every op."""
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise CannotRunError("ai-edge-litert is not installed", install("verify"))
     child = worker(isolated(FOLDER / "litert_process.py", str(memory_bytes)))

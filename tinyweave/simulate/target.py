@@ -114,11 +114,7 @@ def invoke(
 
 
 def spoiled(plan: Plan) -> dict[int, list[Part]]:
-    """Return the constants to overwrite before a callback reads the next step's constants (`WeightsFile.spoiled`).
-
-    They are those that were needed last since the callback was called before, or in the inference before, without the bytes of
-    buffers that are alive.
-    """
+    """Return the constants to overwrite before each read of a step's constants: those needed last, and not in use."""
     copies, found, before = set(map(copy_name, plan.copies)), dict[int, list[Part]](), 0
     for read in (reads[0] for step, reads in fetches(plan).items() if step >= 0):
         alive, parts = plan.alive(read.start), list[Part]()

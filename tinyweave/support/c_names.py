@@ -24,11 +24,7 @@ DEVICES = frozenset(["con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in
 
 
 def identifier(text: str) -> str:
-    """Return `text` as a model name: a lower-case identifier of C and C++ that equals no name of the emitted C or its headers.
-
-    Raises:
-        CompileError: `text` has no letter or digit.
-    """
+    """Return `text` as a model name: a lower-case C identifier that equals no name of the emitted C or its headers."""
     name = re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")[:LONGEST].rstrip("_")
     if not name:
         raise CompileError(f"no C name can be made from '{text}'", "name the model with --name, for example --name kws")

@@ -28,10 +28,7 @@ def shipped_folder(name: str) -> Path:
 
 
 def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
-    """Return the bytes of a file; raise CompileError if it cannot be read or is larger than `limit` bytes.
-
-    At most `limit` + 1 bytes are read: declared sizes cannot be trusted, and a device such as /dev/zero never ends.
-    """
+    """Return the bytes of a file, read at most to `limit` + 1; raise CompileError if it cannot be read or is larger."""
     try:
         with path.open("rb") as file:
             content = file.read(limit + 1)

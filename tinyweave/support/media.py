@@ -154,10 +154,7 @@ def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
 
 
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the array of an .npy file or a table under the name "".
-
-    `limit` is in bytes, compressed and decompressed. `what_to_do` is the advice in errors.
-    """
+    """Return the arrays of an .npz file by name, or the array of an .npy file or a table under the name ""."""
     raw = read_file(path, limit, what_to_do)
     if path.suffix.lower() in TABLES:
         return {"": _numbers(raw, path)}

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def limit_process(memory_bytes: int) -> None:
-    """Limit this process's address space, and forbid core dumps. Windows has no limits.
-
-    A lower limit, as by `ulimit -v`, stays: to raise it is an error.
-    """
+    """Limit this process's address space to `memory_bytes` or its lower limit, and core dumps, if the system has limits."""
     try:
         import resource
     except ImportError:  # Windows

@@ -128,10 +128,7 @@ def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
 
 
 def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
-    """Run the compiler with `arguments`; raise CompileError with the compiler's error lines if it fails.
-
-    It runs in the cache folder, so a Path is made absolute; a string is passed on unchanged.
-    """
+    """Run the compiler, in the cache folder, with `arguments`; raise CompileError with its error lines if it fails."""
     words = tuple(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)
     why = f"{toolchain.name} could not build the C code"
     what_to_do = "correct the C code, or set TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC to another compiler"
@@ -195,10 +192,9 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """Return the path of the cached file `name`, and build it first if it is not in the cache.
+    """Return the path of the cached file `name`, which `make` builds at its argument if the cache lacks it.
 
-    `files` are all that the build reads: the key is a hash of name, compiler, flags, and their names and contents. `make`
-    builds the file at the path that it gets.
+    The key is a hash of name, compiler, flags, and of the names and contents of `files`, which are all that the build reads.
     """
     digest = hashlib.sha256(FORMAT)
     for text in (name, *toolchain.command, toolchain.version, *flags):

@@ -34,10 +34,7 @@ def page(entries: Sequence[Entry]) -> str:
 
 
 def filled(title: str, script: str, data: Record, *, body: str = "", style: str = "", connect: str = "'none'") -> str:
-    """Return an HTML page that runs a script on data, as `page.filled` of `support` does.
-
-    `script` runs after budget.js and page.js, too.
-    """
+    """Return an HTML page that runs a script, after budget.js and page.js, on data, as `page.filled` of `support` does."""
     own = "".join((PARTS / name).read_text(encoding="utf-8") for name in ("budget.js", "page.js"))
     return with_script(title, own + script, data, body=body, style=style, connect=connect)
 

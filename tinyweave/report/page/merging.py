@@ -42,10 +42,7 @@ def report(*sources: Deployment | str | Path, file: str | Path = "report.html") 
 
 
 def entries_of(found: Sequence[Entry | tuple[str, dict[str, Any]]]) -> list[Entry]:
-    """Return one page entry per plan, in order; other records, given as (kind, record), are merged into it.
-
-    Raise CompileError if a record has no plan, and no plan of the same model, or device of a front, is given.
-    """
+    """Return one page entry per plan, in order; other records, given as (kind, record), are merged into it."""
     entries, others = list[Entry](), list[tuple[str, dict[str, Any]]]()
     for each in found:
         if isinstance(each, Entry):
