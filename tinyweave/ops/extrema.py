@@ -221,7 +221,7 @@ SPECS = (
     _reduced_bools("reduce_any", reference=_over_axes(np.any)),
     OpSpec(
         "select_v2",
-        lambda graph, op: [np.broadcast_shapes(*(graph.input(op, index).shape for index in range(3)))],
+        lambda graph, op: [np.broadcast_shapes(*(x.shape for x in graph.inputs_of(op) if x is not None))],
         reference_select,
         (arity(3), inputs_are_bool, values_are_alike, shapes_broadcast_in_4_axes),
         family="selection",
