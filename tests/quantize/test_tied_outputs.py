@@ -1,11 +1,10 @@
-"""Outputs of an op that shares scales: of the parts of a split, and of a maximum of a sigmoid; names of graphs."""
+"""Outputs of an op that shares scales: of the parts of a split, and of a maximum of a sigmoid."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from cases.draw import integers
-from cases.floats import convolution
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.quantize import prequantised
@@ -21,13 +20,6 @@ def test_the_parts_of_a_split_get_the_scale_of_its_input() -> None:
     graph = verify(Graph("parts", {tensor.name: tensor for tensor in tensors}, (split,), ("x",), ("a", "b")))
     _, quants, requantised = prequantised._reconciled(graph, {"x": x, "a": y, "b": y})
     assert quants["a"] == quants["b"] == x and not requantised
-
-
-@pytest.mark.parametrize("name, expected", [("", "net"), ("small", "small")])
-def test_the_name_of_the_int8_graph_defaults_to_that_of_the_float_graph(name: str, expected: str) -> None:
-    graph = convolution(layers=1)
-    made = calibrate(graph, {"x": np.ones((2, 1, 8, 8, 4), np.float32)}, "minmax")
-    assert to_int8(graph, made.groups, made.quants, name=name).name == expected
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(0.7, Quant((1 / 256,), (-128,))), (3.0, None)])

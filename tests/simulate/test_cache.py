@@ -110,7 +110,7 @@ def test_concurrent_building_and_trimming_keeps_builds_in_use() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    assert toolchain.cache_bytes() == 60 * 100, "only what was built long ago is gone"
+    assert toolchain.cache().bytes == 60 * 100, "only what was built long ago is gone"
 
 
 def test_the_cache_command_shows_and_clears_the_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -341,7 +341,7 @@ def device_limits(device: Device) -> Limits:
 
 
 def flash_reads(device: Device, case: int = 1) -> FlashReads | None:
-    """Return a device's Flash wait states and caches, or None if there are no wait states or if they or a cache are unknown.
+    """Return a device's Flash wait states and caches, or None if there are none, or if they or a cache are unknown.
 
     `case` selects the fewest (0), the likely (1) or the most (2) cycles of a Flash beside the chip.
     """

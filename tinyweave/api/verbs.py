@@ -121,10 +121,7 @@ def plan(
 
 
 def pareto(
-    model: AnyModel,
-    device: Device | str | None = None,
-    options: PlanOptions = DEFAULTS,
-    **changes: Unpack[PlanChanges],
+    model: AnyModel, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Unpack[PlanChanges]
 ) -> list[Plan]:
     """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 

@@ -36,9 +36,7 @@ def list_devices(
 
 @app.command()
 def cache(
-    *,
-    clear: Annotated[bool, option("--clear", "Delete all files in the cache folder.")] = False,
-    as_json: Json = False,
+    *, clear: Annotated[bool, option("--clear", "Delete all files in the cache folder.")] = False, as_json: Json = False
 ) -> int:
     """Show or empty the cache of built programs.
 

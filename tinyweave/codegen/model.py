@@ -490,7 +490,7 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], *, fetch
 
 
 def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], *, core: str, first: list[str]) -> list[str]:
-    """Return the lines of one step of invoke: a comment with its layers, the lines `first`, and the calls of their kernels.
+    """Return the lines of one step of invoke: a comment, the lines `first`, and the calls of kernels.
 
     If `core` has faster kernels than the portable one of a layer, the comment says why they cannot run it.
     """

@@ -181,9 +181,9 @@ def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
 def _attempt(
     program: ImportedProgram, name: str, orders: Mapping[str, tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph in `b`; `orders` has the memory order of the axes of each input and state.
+    """Try to build the graph in `b`, with the memory order of each input's and state's axes; return it or None.
 
-    Append refused ops to `problems`. Return the graph or None, and the number of nodes that could not be computed.
+    Refused ops are appended to `problems`. The second result is the number of nodes that could not be computed.
     """
     values: dict[str, Any] = dict(program.constants)
     for key, shape in program.inputs.items():

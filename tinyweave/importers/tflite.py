@@ -33,10 +33,10 @@ COMPOSITE = "stablehlo_composite"  # kind of an op that is replaced by the ops o
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None, shapes: Shapes | None = None) -> Graph:
-    """Convert the subgraph of a .tflite file that LiteRT runs by default, the first, to a Graph.
+    """Convert the first subgraph of a .tflite file, which LiteRT runs by default, to a Graph.
 
-    `problems`, if not None, gets the errors of unsupported ops, which become ops of the kind UNSUPPORTED. `shapes` is for
-    inputs with dynamic axes; others keep the shape in the file, whose batch is 1.
+    `problems`, if not None, gets the errors of unsupported ops, which become ops of the kind UNSUPPORTED. Inputs with dynamic
+    axes get their `shapes`, or keep the shape in the file, whose batch is 1.
     """
     try:
         return verify(_graph(data, name, problems, shapes))

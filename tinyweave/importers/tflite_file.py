@@ -136,7 +136,7 @@ def tensor_of(
 ) -> Tensor:
     """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
-    `written` tensors are computed, or inputs; `is_edge` marks inputs and outputs of the network, which alone may stay float16.
+    `written` tensors are computed, or inputs. Only inputs and outputs of the network (`is_edge`) may stay float16.
     """
     is_half = table.Type() == tflite.TensorType.FLOAT16 and not is_edge and not table.IsVariable()
     if table.Type() not in DTYPES and not is_half:

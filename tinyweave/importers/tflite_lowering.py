@@ -1,6 +1,6 @@
-"""Rewrite ops of a .tflite file that have no kind or no kernel of their own as ops that compute the same bytes.
+"""Rewrite ops of a .tflite file without a kind or kernel as ops that compute the same bytes; LOWERED has a function per kind.
 
-LOWERED maps a kind to a function that appends the new ops to a Lowering, or returns False to keep the op as it is.
+A function appends the new ops to a Lowering, or returns False to keep the op as it is.
 """
 
 from __future__ import annotations

@@ -47,10 +47,10 @@ def is_foldable(op: str) -> bool:
 
 
 def computed(op: str, args: Any, kwargs: Mapping[str, Any], most: int) -> Any:
-    """Compute the ATen op `op`, such as "linspace", on constants; return an array, or a list of arrays.
+    """Compute an ATen op, such as "linspace", on constants; return an array or a list of arrays, of at most `most` elements.
 
     An in-place op, such as "fill_", changes its first argument. Views share memory. Arguments are numbers, arrays, types such
-    as "torch.int64", and lists of these. `most` limits the elements of all outputs together.
+    as "torch.int64", and lists of these.
     """
     try:
         torch = import_torch()

@@ -61,10 +61,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp", "tw_max_pool_2d_s16_dsp", "tw_max_pool_2d_s8_m3")),
     (partial(order.channels, at_once=order.LANES // 2), ("tw_average_pool_2d_s16_mve", "tw_max_pool_2d_s16_mve")),
     (partial(order.channels, at_once=order.LANES), ("tw_average_pool_2d_s8_mve", "tw_max_pool_2d_s8_mve")),
-    (
-        partial(order.channels, at_once=4),
-        ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8"),
-    ),
+    (partial(order.channels, at_once=4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8")),
     (order.taps, ("tw_depthwise_conv_2d_s8_mve",)),
     (partial(order.channels, at_once=8, overlapping=True), ("tw_depthwise_conv_2d_s8_m3",)),
     (partial(order.channels, at_once=4, overlapping=True), ("tw_conv_2d_s16_channels_dsp",)),

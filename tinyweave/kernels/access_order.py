@@ -132,7 +132,7 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
 def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: bool = False) -> Steps:
     """List the reads and writes of conv_2d kernels that read one window per `at_once` output channels.
 
-    `lowest` is as for `_filters`. With `rest_at_once`, the channels that remain are written in one step, else one per step.
+    With `rest_at_once`, the channels that remain are written in one step, else one per step.
     """
     x, out = graph.input(op), graph.output(op)
     groups = x.shape[3] // graph.input(op, 1).shape[3]
@@ -145,7 +145,7 @@ def two_pixels(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
     The two pixels may be in different rows. `lowest` is the index of the first input pixel in each output pixel's window.
     """
-    return _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))
+    return _in_batches(lowest, 2, graph.input(op), graph.output(op))
 
 
 @of_windows
@@ -154,12 +154,9 @@ def two_pixels_by_filters(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
     `lowest` is as for `two_pixels`.
     """
-    x, out, lowest = graph.input(op), graph.output(op), lowest.ravel()
-    begins = np.arange(0, len(lowest), 2)
+    x, out = graph.input(op), graph.output(op)
     ends = np.array(_in_turns(out.shape[3], 2, rest_at_once=True))
-    reads = np.minimum.reduceat(lowest, begins)[:, None] * x.pixel_bytes + 0 * ends
-    writes = (np.append(begins[1:], len(lowest)) - 1)[:, None] * out.pixel_bytes + ends
-    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+    return _in_blocks(lowest, np.arange(0, lowest.size, 2), x, out, first=0 * ends, end=ends)
 
 
 def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
@@ -167,9 +164,29 @@ def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
 
     `lowest` has one entry per output pixel: the index of the first input pixel in its window.
     """
-    begins = np.arange(0, len(lowest), pixels)
-    reads = np.minimum.reduceat(lowest, begins)
-    return Steps(np.minimum(reads * x.pixel_bytes, NOTHING), np.append(begins[1:], len(lowest)) * out.pixel_bytes)
+    begins = np.arange(0, lowest.size, pixels)
+    return _in_blocks(lowest, begins, x, out, first=np.array([0]), end=np.array([out.pixel_bytes]))
+
+
+def _in_blocks(lowest: Numbers, begins: Numbers, x: Tensor, out: Tensor, *, first: Numbers, end: Numbers) -> Steps:
+    """Return the steps of a kernel that computes blocks of successive output pixels, each from one of `begins` to the next.
+
+    A step i of a block reads the windows of its pixels, from byte first[i] of a pixel on, and writes up to byte end[i] of each
+    of its pixels.
+    """
+    reads = np.minimum.reduceat(lowest.ravel(), begins)[:, None] * x.pixel_bytes + first
+    writes = (np.append(begins[1:], lowest.size) - 1)[:, None] * out.pixel_bytes + end
+    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+
+
+def _blocks_of_rows(out: Tensor, pixels: int) -> Numbers:
+    """Return the first pixel of each block of `pixels` neighbours of a row; the last block of a row may have fewer."""
+    return (np.arange(out.shape[1])[:, None] * out.shape[2] + np.arange(0, out.shape[2], pixels)).ravel()
+
+
+def _fours(channels: int) -> Numbers:
+    """Return the first of each four channels; the last four may overlap the four before."""
+    return np.minimum(np.arange(0, channels, 4), channels - 4)
 
 
 def first_inputs(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
@@ -211,10 +228,10 @@ def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> d
 def channels(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, overlapping: bool = False) -> Steps:
     """List the reads and writes of pools and depthwise convolutions: a step computes `at_once` channels of an output pixel.
 
-    A step reads only the input channels that its output channels depend on. `lowest` is the index of the first input pixel in
-    the window of each output pixel. `overlapping`: the last step of a pixel computes the last `at_once` channels, some again.
+    A step reads only the input channels that its output channels depend on. With `overlapping`, the last step of a pixel
+    computes the last `at_once` channels, some again.
     """
-    return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once, overlapping=overlapping)
+    return _by_channels(lowest, graph.input(op), graph.output(op), at_once, overlapping=overlapping)
 
 
 def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int, *, overlapping: bool = False) -> Steps:
@@ -227,9 +244,9 @@ def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int, *, overl
     if depth == units and len(begins) > 4:  # reads and writes advance alike between the first channels and the last
         begins = begins[[0, 1, -2, -1]]
     begins = np.minimum(begins, units - at_once) if overlapping else begins
-    reads = lowest[:, None] * x.pixel_bytes + begins // (units // depth) * itemsize(x.dtype)
-    writes = np.arange(len(lowest))[:, None] * out.pixel_bytes + np.minimum(begins + at_once, units) * itemsize(out.dtype)
-    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+    first = begins // (units // depth) * itemsize(x.dtype)
+    end = np.minimum(begins + at_once, units) * itemsize(out.dtype)
+    return _in_blocks(lowest, np.arange(lowest.size), x, out, first=first, end=end)
 
 
 def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
@@ -270,7 +287,7 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
     lowest = first_pixels((h, w), (out_h, out_w), kernel, stride, pad=pad)
     lowest = np.minimum.reduceat(np.minimum.reduceat(lowest, tops, axis=0), lefts, axis=1)
     last = (np.minimum(tops + rows_, out_h)[:, None] - 1) * out_w + np.minimum(lefts + cols, out_w) - 1
-    begins = np.minimum(np.arange(0, c, 4), c - 4)
+    begins = _fours(c)
     reads = lowest[..., None] * c + np.append(begins, NOTHING)
     writes = last[..., None] * c + np.append(begins + 4, c)
     return {0: Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())}
@@ -284,12 +301,8 @@ def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     an odd number of outputs, its last output is computed alone. `lowest` is the index of the first input pixel in the window of
     each output pixel.
     """
-    x, out = graph.input(op), graph.output(op)
-    c, (out_h, out_w) = x.shape[3], _hw(out)
-    lefts, begins = np.arange(0, out_w, 2), np.minimum(np.arange(0, c, 4), c - 4)
-    reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + begins
-    last = np.arange(out_h)[:, None] * out_w + np.minimum(lefts + 1, out_w - 1)
-    return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + begins + 4).ravel())
+    x, out, fours = graph.input(op), graph.output(op), _fours(graph.input(op).shape[3])
+    return _in_blocks(lowest, _blocks_of_rows(out, 2), x, out, first=fours, end=fours + 4)
 
 
 @of_windows
@@ -299,11 +312,8 @@ def column(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     The last four channels may overlap the four channels before. `lowest` is the index of the first input pixel in the window of
     each output pixel.
     """
-    c, begins = graph.input(op).shape[3], taps_dsp.column_begins(graph, op)
-    channels = np.minimum(np.arange(0, c, 4), c - 4)
-    reads = np.minimum.reduceat(lowest.ravel(), begins)[:, None] * c + channels
-    writes = np.append(begins[1:], lowest.size)[:, None] * c - c + channels + 4
-    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+    x, out, fours = graph.input(op), graph.output(op), _fours(graph.input(op).shape[3])
+    return _in_blocks(lowest, taps_dsp.column_begins(graph, op), x, out, first=fours, end=fours + 4)
 
 
 @of_windows
@@ -312,12 +322,8 @@ def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
     `lowest` is the index of the first input pixel in the window of each output pixel.
     """
-    x, out = graph.input(op), graph.output(op)
-    c, (out_h, out_w) = x.shape[3], _hw(out)
-    lefts = np.arange(0, out_w, 24)
-    reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + np.arange(c)
-    last = np.arange(out_h)[:, None] * out_w + np.append(lefts[1:], out_w) - 1
-    return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())
+    x, out, channels = graph.input(op), graph.output(op), np.arange(graph.input(op).shape[3])
+    return _in_blocks(lowest, _blocks_of_rows(out, 24), x, out, first=channels, end=channels + 1)
 
 
 LANES, FILTERS, HELD = 16, 4, 64  # bytes of a vector (TW_MVE_LANES); FILTERS and HELD of tw_mve_pair.c
@@ -339,7 +345,7 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     depth, units, at_once = x.shape[3], out.shape[3], mve.windows_at_once(*kernel, x.shape[3])
     fits = all((n - 1) * step < size for n, step, size in zip(_hw(out), stride, _hw(x), strict=True))
     if kernel != (1, 1) or pads[0][0] or pads[1][0] or not fits:
-        return _in_batches(lowest.ravel(), at_once, x, out)
+        return _in_batches(lowest, at_once, x, out)
     is_column = x.shape[2] == out.shape[2] == kernel[1] == 1 and out.shape[1] > 1  # which the kernel turns into a row
     runs = lowest.reshape(1, -1) if tuple(stride) == (1, 1) or is_column else lowest
     count, step = runs.shape[1], stride[0 if is_column else 1] * depth
@@ -389,7 +395,7 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     which permits the same overlap of input and output: each pixel reads and writes one pixel further than the pixel before.
     `lowest` is the index of the first input pixel in the window of each output pixel.
     """
-    return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), LANES)
+    return _by_channels(lowest, graph.input(op), graph.output(op), LANES)
 
 
 # element by element
@@ -457,7 +463,7 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
         for size, count, line in zip(_hw(x), _hw(out), resize.lines(graph, op), strict=True):
             where = np.arange(count) * line.scale + line.offset
             lowest.append(np.minimum(np.maximum(where, 0) // resize.ONE, size - 1))
-    return {0: _by_channels((lowest[0][:, None] * x.shape[2] + lowest[1]).ravel(), x, out, 1)}
+    return {0: _by_channels(lowest[0][:, None] * x.shape[2] + lowest[1], x, out, 1)}
 
 
 def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:

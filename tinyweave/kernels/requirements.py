@@ -1,7 +1,7 @@
-"""Requirements: the conditions under which a kernel may run an op.
+"""Requirements: the conditions under which a kernel may run an op, as functions of a graph and an op that return a `Check`.
 
-A requirement is a function of a graph and an op that returns a `Check`. Its docstring states the condition in one sentence,
-which `explain_kernel` quotes. Requirements of only one kernel are beside that kernel, in `dsp/`, `mve/`, `scalar/` and `rows/`.
+The docstring states the condition in one sentence, which `explain_kernel` quotes. Requirements of only one kernel are beside
+that kernel.
 """
 
 from __future__ import annotations

@@ -129,10 +129,6 @@ def infer_tile(graph: Graph, op: Op) -> list[Shape]:
     return [tuple(e * m for e, m in zip(_x(graph, op), _integers(graph, op, 1), strict=True))]
 
 
-def infer_broadcast_to(graph: Graph, op: Op) -> list[Shape]:
-    return [tuple(_integers(graph, op, 1))]
-
-
 def repeat(graph: Graph, op: Op) -> list[Positions]:
     (out,), shape = PIECES[op.kind][0](graph, op), _x(graph, op)
     shape = (1,) * (len(out) - len(shape)) + shape
@@ -161,10 +157,6 @@ def resize(graph: Graph, op: Op) -> list[Positions]:
 def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
     """Return for each output axis of a transpose the input axis, counted from the first axis (not negative)."""
     return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
-
-
-def infer_transpose(graph: Graph, op: Op) -> list[Shape]:
-    return [tuple(graph.input(op).shape[axis] for axis in permutation(graph, op))]
 
 
 def transpose(graph: Graph, op: Op) -> list[Positions]:
@@ -394,7 +386,7 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
     "unpack": (infer_split, split),
     "slice": (infer_slice, slice_),
     "tile": (infer_tile, repeat),
-    "broadcast_to": (infer_broadcast_to, repeat),
+    "broadcast_to": (lambda graph, op: [tuple(_integers(graph, op, 1))], repeat),
     "mirror_pad": (infer_mirror_pad, mirror_pad),
     "resize_nearest_neighbor": (infer_resize, resize),
     "gather": (infer_gather, gather),
@@ -402,7 +394,7 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
     "space_to_depth": (infer_space_to_depth, space_to_depth),
     "space_to_batch_nd": (infer_space_to_batch, space_to_batch),
     "batch_to_space_nd": (infer_batch_to_space, batch_to_space),
-    "transpose": (infer_transpose, transpose),
+    "transpose": (lambda graph, op: [tuple(graph.input(op).shape[axis] for axis in permutation(graph, op))], transpose),
     "strided_slice": (infer_strided_slice, strided_slice),
 }
 

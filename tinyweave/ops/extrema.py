@@ -81,10 +81,6 @@ def compare_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale]:
     return first, second
 
 
-def infer_select(graph: Graph, op: Op) -> list[Shape]:
-    return [np.broadcast_shapes(*(tensor.shape for tensor in graph.inputs_of(op) if tensor is not None))]
-
-
 def reference_select(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.where(operand(arrays), operand(arrays, 1), operand(arrays, 2))]
 
@@ -102,10 +98,6 @@ def reference_arg_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 def count_of(graph: Graph, op: Op) -> int:
     """Return how many elements a topk_v2 selects along the last axis."""
     return int(constant(graph, op, 1).ravel()[0])
-
-
-def infer_top(graph: Graph, op: Op) -> list[Shape]:
-    return [(*graph.input(op).shape[:-1], count_of(graph, op))] * 2
 
 
 def reference_top(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -229,7 +221,7 @@ SPECS = (
     _reduced_bools("reduce_any", reference=_over_axes(np.any)),
     OpSpec(
         "select_v2",
-        infer_select,
+        lambda graph, op: [np.broadcast_shapes(*(x.shape for x in graph.inputs_of(op) if x is not None))],
         reference_select,
         (arity(3), inputs_are_bool, values_are_alike, shapes_broadcast_in_4_axes),
         family="selection",
@@ -256,7 +248,7 @@ SPECS = (
     ),
     OpSpec(
         "topk_v2",
-        infer_top,
+        lambda graph, op: [(*graph.input(op).shape[:-1], count_of(graph, op))] * 2,
         reference_top,
         (outputs_are_values_and_indices, operands_are_constant, count_is_within_the_axis),
         family="index",

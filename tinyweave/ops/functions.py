@@ -63,11 +63,6 @@ def table_has_int8(graph: Graph, op: Op) -> bool:
     return given.data is not None and (given.dtype, given.shape) == ("int8", (256,))
 
 
-def reference_lookup(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Look each int8 value up in the table of input 1, whose first entry is the output for -128."""
-    return [operand(arrays, 1)[operand(arrays).astype(np.int64) + 128]]
-
-
 def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
     """Return the reference of an int8 kind: it looks each input up in a table of 256 results of a float32 function."""
 
@@ -274,7 +269,8 @@ SPECS = (
     # what passes make of several functions in a row
     unary(
         "lookup",
-        reference=reference_lookup,
+        # the first entry of the table is the output for -128
+        reference=lambda graph, op, arrays: [operand(arrays, 1)[operand(arrays).astype(np.int64) + 128]],
         constraints=(arity(2), input_is_int8, output_is_int8, table_has_int8),
         scale=None,
         uint8="same",

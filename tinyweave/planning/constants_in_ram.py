@@ -280,7 +280,7 @@ def _subsets(constants: Sequence[Constant]) -> list[list[tuple[Constant, ...]]]:
 def _knapsack(ops: Sequence[Sequence[Item]], room: int, unit: int) -> list[Constant]:
     """Return the constants of the items, at most one per op, that save the most cycles within `room` bytes.
 
-    Sizes are multiples of `unit`. If the table would have more than MOST_COLUMNS columns, they are rounded up.
+    Sizes are rounded up to multiples of `unit`, or of more if the table would have more than MOST_COLUMNS columns.
     """
     most = [max(items, key=lambda item: (item[1], -item[0])) for items in ops]
     if sum(size for size, _, _ in most) <= room:

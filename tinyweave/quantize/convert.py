@@ -95,7 +95,6 @@ def to_int8(
     graph: Graph,
     groups: ScaleGroups,
     quants: Mapping[str, Quant],
-    name: str | None = None,
     *,
     weights: Mapping[str, WeightFormat] = MappingProxyType({}),
 ) -> Graph:
@@ -120,7 +119,7 @@ def to_int8(
         own = replace(op, kind="quantize" if op.kind == "dequantize" else op.kind, inputs=tuple(inputs))
         ops.append(_with_integer_constants(graph, own, of, tensors, weights.get(op.name, INT8)))
     init = tuple(_initial_state(graph, op, tensors) for op in graph.init)
-    return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops), init=init)))
+    return check(verify(rebuild(graph, tensors=tensors, ops=tuple(ops), init=init)))
 
 
 def _initial_state(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:

@@ -134,8 +134,8 @@ def _known(code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
 def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
     """Return (instructions, dip, computed) of a basic block.
 
-    `dip` is the lowest stack pointer relative to the block's start, 0 or negative bytes. `computed`: an instruction sets it to
-    a value that only a run can show. Raises ValueError for unknown code, and if the block lowers the stack pointer after that.
+    `dip` is the lowest stack pointer relative to the block's start. `computed`: an instruction sets it to a value that only a
+    run can show. Raises ValueError for unknown code, and if the block lowers the stack pointer after that.
     """
     change, dip, computed, instructions = 0, 0, False, disassembled(isa, code)
     if sum(instruction.size for instruction in instructions) != len(code):

@@ -81,10 +81,10 @@ SELECTS = (0xFFF0C000, 0xEA508000)  # mask, value of CSEL, CSINC, CSINV, CSNEG
 
 
 def decode(word: int) -> tuple[str, str, str, str] | None:
-    """Return an instruction as (name, operands, registers read, registers written), or None if it is not one of Armv8.1-M.
+    """Return an Armv8.1-M instruction as (name, operands, registers read, registers written), else None.
 
-    `word` has the first halfword in the upper bits. `name` is le, wls, dls, vctp, csel, or for a vector instruction the part of
-    the core that executes it: valu, vmultiply, vcontrol, vload, vgather or vstore; `operands` is then its latency in cycles.
+    `word` has the first halfword in the upper bits. `name` is le, wls, dls, vctp, csel, or for a vector instruction its part of
+    the core; `operands` is then its latency in cycles.
     """
     for mask, value, name in LOOPS:
         if word & mask == value:

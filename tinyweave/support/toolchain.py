@@ -294,11 +294,6 @@ def _read_with(source: Path) -> list[Path]:
     return [source, *(path for name in names for path in _read_with(source.parent / name))]
 
 
-def cache_bytes() -> int:
-    """Return the size of the cache folder in bytes."""
-    return _bytes_of(cache_folder())
-
-
 class BuildCache(NamedTuple):
     """The cache of built programs: its folder, its size in bytes, and the size in bytes to which it is trimmed."""
 
@@ -309,15 +304,9 @@ class BuildCache(NamedTuple):
 
 def cache(*, clear: bool = False) -> BuildCache:
     """Return the folder and the size of the cache of built programs; `clear` first deletes all files in it."""
-    if clear:
-        clear_cache()
-    return BuildCache(cache_folder(), cache_bytes(), BUILDS_BYTES + ZIG_BYTES)
-
-
-def clear_cache() -> None:
-    """Delete all files of the cache folder."""
-    for path in cache_folder().iterdir():
+    for path in cache_folder().iterdir() if clear else ():
         _remove(path)
+    return BuildCache(cache_folder(), _bytes_of(cache_folder()), BUILDS_BYTES + ZIG_BYTES)
 
 
 def trim_cache() -> None:

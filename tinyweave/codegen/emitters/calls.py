@@ -5,7 +5,7 @@ Members are the initialisers of a struct: name -> value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ... import ir, ops
 from ...kernels import geometry
@@ -15,6 +15,7 @@ from ...ops.spec import activation_range, hwc
 from ..layer import Code, Layer
 
 Members = Mapping[str, object]
+Emitter = Callable[[Layer], Code]
 
 
 def call(function: str, *arguments: str) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 
 from ...ops import detection
 from ..layer import Code, Layer
-from .calls import call
+from .calls import Emitter, call
 
 
-def emit_detection(layer: Layer) -> Code:
+def _detection(layer: Layer) -> Code:
     """Emit the C of detection_postprocess, with the anchors as floats, and a table each of half heights and half widths."""
     graph, op, attrs = layer.graph, layer.op, layer.op.attrs
     boxes, scores, most = layer.input(), layer.input(1), int(attrs["max_detections"])
@@ -30,3 +30,8 @@ def emit_detection(layer: Layer) -> Code:
     outputs = (layer.address(tensor) for tensor in graph.outputs_of(op))
     addresses = layer.address(boxes), layer.address(scores), *outputs
     return Code(struct, call(layer.row.name, f"&{layer.name}", *addresses, *layer.scratch))
+
+
+EMITTERS: dict[str, Emitter] = {
+    "tw_detection": _detection,
+}

@@ -26,6 +26,7 @@ from ...ops import (
 from ...ops.spec import hwc
 from ..layer import Code, Layer
 from .calls import (
+    Emitter,
     Members,
     call,
     clamp,
@@ -43,8 +44,7 @@ from .calls import (
 )
 
 
-def emit_pool(layer: Layer) -> Code:
-    """Emit the C of average_pool_2d and max_pool_2d."""
+def _pool(layer: Layer) -> Code:
     attrs = layer.op.attrs
     return image_code(
         layer,
@@ -62,7 +62,7 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
     return shapes, {**zero_points, **clamp(layer, layer.op.attrs.get("activation", "none"))}
 
 
-def emit_add(layer: Layer) -> Code:
+def _add(layer: Layer) -> Code:
     """Emit the C of add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
     sign = {"add": 1, "sub": -1}.get(layer.op.kind, 0)  # squared_difference does not read it
@@ -78,7 +78,7 @@ def emit_add(layer: Layer) -> Code:
     )
 
 
-def emit_add_linear(layer: Layer) -> Code:
+def _add_linear(layer: Layer) -> Code:
     """Emit the C of add and sub for kernels that compute the output as one linear function of both operands."""
     found = sums.line(sums.sum_of(layer.graph, layer.op))
     assert found is not None
@@ -88,12 +88,7 @@ def emit_add_linear(layer: Layer) -> Code:
     return plain_code(layer, shapes, line, inputs=(0, 1), note=fused_activation(layer))
 
 
-def emit_mul(layer: Layer) -> Code:
-    """Emit the C of mul and div."""
-    return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer))
-
-
-def emit_mul_dsp(layer: Layer) -> Code:
+def _mul_dsp(layer: Layer) -> Code:
     """Emit the C of mul for the DSP kernel, whose parameter struct contains a tw_mul."""
     graph, op = layer.graph, layer.op
     power = 1 << (32 + elementwise.mul_rescale(graph, op).shift)
@@ -119,13 +114,12 @@ def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
     )
 
 
-def emit_prelu(layer: Layer) -> Code:
-    """Emit the C of prelu."""
+def _prelu(layer: Layer) -> Code:
     slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
     return plain_code(layer, *operand_members(layer), *slopes, inputs=(0, 1))
 
 
-def emit_prelu_dsp(layer: Layer) -> Code:
+def _prelu_dsp(layer: Layer) -> Code:
     """Emit the C of prelu for the DSP kernel, which takes linear functions of the input in place of multipliers and shifts.
 
     There is one function for inputs at or above the zero point, and a table of functions for inputs below it.
@@ -137,19 +131,17 @@ def emit_prelu_dsp(layer: Layer) -> Code:
     return plain_code(layer, shape(layer), scale, {"positive": tuple(found.positive.tolist())}, table)
 
 
-def emit_leaky_relu(layer: Layer) -> Code:
-    """Emit the C of leaky_relu on int16."""
+def _leaky_relu(layer: Layer) -> Code:
     return plain_code(layer, shape(layer), zeros(layer), *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)))
 
 
-def emit_extremum(layer: Layer) -> Code:
+def _extremum(layer: Layer) -> Code:
     """Emit the C of maximum and minimum, which are logical_or and logical_and of bools."""
     larger = {"larger": int(extrema.takes_larger(layer.op))}
     return plain_code(layer, operand_members(layer)[0], larger, inputs=(0, 1))
 
 
-def emit_compare(layer: Layer) -> Code:
-    """Emit the C of comparisons."""
+def _compare(layer: Layer) -> Code:
     first, second = extrema.compare_rescales(layer.graph, layer.op)
     compare = extrema.COMPARISONS[layer.op.kind]
     return plain_code(
@@ -163,31 +155,10 @@ def emit_compare(layer: Layer) -> Code:
     )
 
 
-def emit_select(layer: Layer) -> Code:
-    """Emit the C of select_v2."""
+def _select(layer: Layer) -> Code:
     operands = {name: geometry.extents(layer.input(index).shape) for index, name in enumerate(("condition", "a", "b"))}
     members = {**operands, "out": geometry.extents(layer.output.shape)}
     return plain_code(layer, members, {"bytes": itemsize(layer.output.dtype)}, inputs=(0, 1, 2))
-
-
-def emit_reduce_extremum(layer: Layer) -> Code:
-    """Emit the C of reduce_max and reduce_min, which are reduce_any and reduce_all of bools."""
-    return _reduction_code(layer, {"larger": int(extrema.takes_larger(layer.op))})
-
-
-def emit_mean(layer: Layer) -> Code:
-    """Emit the C of mean and sum."""
-    return _reduction_code(layer, zeros(layer), reduce.requant(layer.graph, layer.op)._asdict())
-
-
-def emit_reduce_prod(layer: Layer) -> Code:
-    """Emit the C of reduce_prod."""
-    return _reduction_code(layer, zeros(layer), reduce.product_requant(layer.graph, layer.op)._asdict())
-
-
-def emit_l2_normalization(layer: Layer) -> Code:
-    """Emit the C of l2_normalization."""
-    return plain_code(layer, shape(layer), {"in_zero": layer.input().zero_point})
 
 
 def _reduction_code(layer: Layer, *members: Members) -> Code:
@@ -198,23 +169,21 @@ def _reduction_code(layer: Layer, *members: Members) -> Code:
     return plain_code(layer, groups._asdict(), *members, note=f"over axes {', '.join(map(str, axes))}")
 
 
-def emit_arg_max(layer: Layer) -> Code:
-    """Emit the C of arg_max and arg_min."""
+def _arg_max(layer: Layer) -> Code:
     extents, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
     members = {"outer": prod(extents[:axis]), "depth": extents[axis], "inner": prod(extents[axis + 1 :])}
     members["flip"] = -int(layer.op.kind == "arg_min")
     return plain_code(layer, members, note=f"along axis {axis}")
 
 
-def emit_topk(layer: Layer) -> Code:
-    """Emit the C of topk_v2."""
+def _topk(layer: Layer) -> Code:
     x, k = layer.input(), extrema.count_of(layer.graph, layer.op)
     struct = layer.struct({"rows": x.elements // x.shape[-1], "depth": x.shape[-1], "k": k})
     addresses = [layer.address(tensor) for tensor in (x, *layer.graph.outputs_of(layer.op))]
     return Code(struct, call(layer.row.name, f"&{layer.name}", *addresses))
 
 
-def emit_requantization(layer: Layer) -> Code:
+def _requantize(layer: Layer) -> Code:
     """Emit the C of quantize between integers of 8 or 4 bits, and of activations of the relu family that change the scale."""
     members, note = _requantization(layer)
     return plain_code(layer, *members, note=note)
@@ -229,7 +198,7 @@ def _requantization(layer: Layer) -> tuple[list[Members], str]:
     return [shape(layer), {**zeros(layer), **limits}, rescale._asdict()], note
 
 
-def emit_lookup(layer: Layer) -> Code:
+def _lookup(layer: Layer) -> Code:
     """Emit the C of an op that maps each byte of its one activation input to a byte, as a table [256] of the op's values.
 
     The table starts with the value of byte 128 (-128 as int8), since the index is byte - 128 modulo 256. Constant operands of
@@ -243,19 +212,14 @@ def emit_lookup(layer: Layer) -> Code:
     return plain_code(layer, {"shape": hwc(layer.output.shape)}, table, inputs=(index,))
 
 
-def emit_flip(layer: Layer) -> Code:
-    """Emit the C of a quantize between int8 and uint8 that only adds 128 to each value, or subtracts it."""
-    return plain_code(layer, shape(layer), note=types_note(layer))
-
-
-def emit_quantization(layer: Layer) -> Code:
+def _quantization(layer: Layer) -> Code:
     """Emit the C of quantize from float32, and of dequantize."""
     quantised = layer.output if layer.input().dtype == "float32" else layer.input()
     scale = {"scale": quantised.scale, "zero": quantised.zero_point}
     return plain_code(layer, shape(layer), scale, note=types_note(layer))
 
 
-def emit_requantization_any(layer: Layer) -> Code:
+def _requantization_any(layer: Layer) -> Code:
     """Emit the C of quantize between integers of any width, and of activations of the relu family on int16."""
     members, note = _requantization(layer)
     return plain_code(
@@ -266,7 +230,7 @@ def emit_requantization_any(layer: Layer) -> Code:
     )
 
 
-def emit_softmax_table(layer: Layer) -> Code:
+def _softmax_table(layer: Layer) -> Code:
     """Emit the C of softmax for the kernel with a table of exponentials, whose parameter struct contains a tw_softmax."""
     p = softmax.parameters(layer.graph, layer.op)
     exponentials = softmax.exponentials(p, softmax.counted(p))
@@ -275,21 +239,18 @@ def emit_softmax_table(layer: Layer) -> Code:
     return Code(layer.struct({"softmax": [shape(layer), p._asdict()]}, table), called, "")
 
 
-def emit_softmax(layer: Layer) -> Code:
-    """Emit the C of softmax and log_softmax."""
+def _softmax(layer: Layer) -> Code:
     module = log_softmax if layer.row.params == "tw_log_softmax" else softmax
     return plain_code(layer, shape(layer), module.parameters(layer.graph, layer.op)._asdict())
 
 
-def emit_softmax_s16(layer: Layer) -> Code:
-    """Emit the C of softmax on int16."""
+def _softmax_s16(layer: Layer) -> Code:
     tables = {"exp": int16_tables.exp_table(), "reciprocal": int16_tables.reciprocal_table()}
     arrays = {name: layer.table(name, table, "int16_t") for name, table in tables.items()}
     return plain_code(layer, shape(layer), int16_tables.softmax_rescale(layer.graph, layer.op)._asdict(), arrays)
 
 
-def emit_sigmoid_s16(layer: Layer) -> Code:
-    """Emit the C of logistic and tanh on int16."""
+def _sigmoid_s16(layer: Layer) -> Code:
     table = layer.table("table", int16_tables.logistic_table(), "uint16_t")
     return plain_code(layer, shape(layer), int16_tables.scaling(layer.graph, layer.op)._asdict(), {"table": table})
 
@@ -297,7 +258,41 @@ def emit_sigmoid_s16(layer: Layer) -> Code:
 CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "S64", "float32": "F32", "bool": "BOOL"}
 
 
-def emit_cast(layer: Layer) -> Code:
-    """Emit the C of cast."""
+def _cast(layer: Layer) -> Code:
     types = {"from": f"TW_{CASTS[layer.input().dtype]}", "to": f"TW_{CASTS[layer.output.dtype]}"}
     return plain_code(layer, {"count": layer.input().elements}, types, note=types_note(layer))
+
+
+EMITTERS: dict[str, Emitter] = {
+    "tw_pool": _pool,
+    "tw_add": _add,
+    "tw_add_linear_dsp": _add_linear,
+    "tw_add_broadcast_dsp": _add_linear,
+    "tw_mul": lambda layer: plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer)),
+    "tw_mul_dsp": _mul_dsp,
+    "tw_extremum": _extremum,
+    "tw_compare": _compare,
+    "tw_select": _select,
+    "tw_prelu": _prelu,
+    "tw_prelu_dsp": _prelu_dsp,
+    "tw_leaky_relu": _leaky_relu,
+    "tw_lookup": _lookup,
+    "tw_flip": lambda layer: plain_code(layer, shape(layer), note=types_note(layer)),
+    "tw_softmax": _softmax,
+    "tw_softmax_table_dsp": _softmax_table,
+    "tw_log_softmax": _softmax,
+    "tw_l2_normalization": lambda layer: plain_code(layer, shape(layer), {"in_zero": layer.input().zero_point}),
+    "tw_softmax_s16_tables": _softmax_s16,
+    "tw_sigmoid_s16": _sigmoid_s16,
+    "tw_requantization": _requantize,
+    "tw_requantization_any": _requantization_any,
+    "tw_quantization": _quantization,
+    "tw_casting": _cast,
+    "tw_mean": lambda layer: _reduction_code(layer, zeros(layer), reduce.requant(layer.graph, layer.op)._asdict()),
+    "tw_reduce_prod": lambda layer: _reduction_code(
+        layer, zeros(layer), reduce.product_requant(layer.graph, layer.op)._asdict()
+    ),
+    "tw_reduce_extremum": lambda layer: _reduction_code(layer, {"larger": int(extrema.takes_larger(layer.op))}),
+    "tw_arg_max": _arg_max,
+    "tw_topk_v2": _topk,
+}

@@ -12,31 +12,29 @@ from ...ops import data_movement, layout, resize
 from ...planning.place.relocation_ops import is_move
 from .. import c
 from ..layer import Code, Layer
-from .calls import Members, call, image_code, image_shapes, loop, plain_call, plain_code
+from .calls import Emitter, Members, call, image_code, image_shapes, loop, plain_call, plain_code
 
 
-def emit_resize_nearest(layer: Layer) -> Code:
-    """Emit the C of resize_nearest_neighbor."""
+def _resize_nearest(layer: Layer) -> Code:
     size, images = itemsize(layer.output.dtype), {"in": layer.input().shape[1:], "out": layer.output.shape[1:]}
     shapes = {key: (h, w, c * size) for key, (h, w, c) in images.items()}
     tables = zip(("row", "col"), resize.nearest_neighbours(layer.graph, layer.op), strict=True)
     return image_code(layer, shapes, {name: layer.table(name, numbers) for name, numbers in tables})
 
 
-def emit_resize_bilinear(layer: Layer) -> Code:
+def _resize_bilinear(layer: Layer) -> Code:
     """Emit the C of resize_bilinear in integer arithmetic."""
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
     return image_code(layer, image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})
 
 
-def emit_resize_bilinear_float(layer: Layer) -> Code:
+def _resize_bilinear_float(layer: Layer) -> Code:
     """Emit the C of resize_bilinear in float arithmetic, as LiteRT computes it on uint8."""
     (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
     return image_code(layer, image_shapes(layer), {"scale_h": h_scale, "scale_w": w_scale, "first": first}, note="as uint8")
 
 
-def emit_pad(layer: Layer) -> Code:
-    """Emit the C of pad and padv2."""
+def _pad(layer: Layer) -> Code:
     block = copies.padded(layer.graph, layer.op)
     assert block is not None
     return plain_code(
@@ -58,7 +56,7 @@ def block_members(block: copies.Box, layer: Layer) -> Members:
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
 
 
-def emit_concatenation(layer: Layer) -> Code:
+def _concatenation(layer: Layer) -> Code:
     """Emit the C of concatenation and pack: a call per input copies it to its place in the output."""
     name, axis = layer.name, layer.op.attrs["axis"] % len(layer.output.shape)
     order, blocks = zip(*copies.joined(layer.graph, layer.op), strict=True)
@@ -67,7 +65,7 @@ def emit_concatenation(layer: Layer) -> Code:
     return Code(params, "\n".join(calls), f"along axis {axis}")
 
 
-def emit_strided_copy(layer: Layer) -> Code:
+def _strided_copy(layer: Layer) -> Code:
     """Emit the C of an op that copies runs of bytes which are one stride apart along each axis."""
     pieces = copies.moved(layer.graph, layer.op)
     assert pieces is not None
@@ -79,7 +77,7 @@ def emit_strided_copy(layer: Layer) -> Code:
     return piece_code(layer, entries, f"to axes {order}" if permuted else "")
 
 
-def emit_table_copy(layer: Layer) -> Code:
+def _table_copy(layer: Layer) -> Code:
     """Emit the C of an op that copies runs of bytes from offsets that are listed in tables."""
     entries = [
         (
@@ -92,8 +90,7 @@ def emit_table_copy(layer: Layer) -> Code:
     return piece_code(layer, entries)
 
 
-def emit_gather_nd(layer: Layer) -> Code:
-    """Emit the C of gather_nd."""
+def _gather_nd(layer: Layer) -> Code:
     data, indices = layer.input(), layer.input(1)
     depth = indices.shape[-1]
     steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
@@ -127,13 +124,27 @@ def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str =
     return Code(params, loop(len(entries), call(layer.row.name, f"&{name}[i]", source, f"{outputs[0]} + i * {step}")), note)
 
 
-def emit_memcpy(layer: Layer) -> Code:
+def _memcpy(layer: Layer) -> Code:
     """Emit the C of assign_variable, and of read_variable if its output does not share the variable's bytes, as a memcpy."""
     return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
 
 
-def emit_move(layer: Layer) -> Code:
+def _move(layer: Layer) -> Code:
     """Emit a copy of whole tensors: a relocation, which the planner added, or a view whose output has bytes of its own."""
     source, target = layer.address(layer.input()), layer.address(layer.output)
     note = "(relocation)" if is_move(layer.op) else "(copy)"
     return Code("", call(layer.row.name, source, target, str(layer.output.bytes)), note)
+
+
+EMITTERS: dict[str, Emitter] = {
+    "tw_resize_nearest": _resize_nearest,
+    "tw_resize_bilinear": _resize_bilinear,
+    "tw_resize_bilinear_float": _resize_bilinear_float,
+    "tw_pad": _pad,
+    "tw_concatenation": _concatenation,
+    "tw_strides": _strided_copy,
+    "tw_tables": _table_copy,
+    "tw_slices": _gather_nd,
+    "tw_move": _move,
+    "memcpy": _memcpy,
+}

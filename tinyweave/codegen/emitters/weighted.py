@@ -16,6 +16,7 @@ from ...ops.fixed_point import reduced_multiplier
 from ...ops.recurrent import lstm, sequence, svdf
 from ..layer import CTYPES, Code, Layer
 from .calls import (
+    Emitter,
     Members,
     call,
     clamp,
@@ -30,7 +31,7 @@ from .calls import (
 )
 
 
-def emit_conv(layer: Layer) -> Code:
+def _conv(layer: Layer) -> Code:
     """Emit the C of a convolution whose kernel takes the struct tw_conv."""
     spec, (multiplier, shift) = spec_of(layer.op), conv.requant(layer.graph, layer.op)
     assert spec.weights is not None
@@ -43,7 +44,7 @@ def emit_conv(layer: Layer) -> Code:
     return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
 
 
-def emit_conv_s16(layer: Layer) -> Code:
+def _conv_s16(layer: Layer) -> Code:
     """Emit the C of a convolution of int16 maps, whose sums are rescaled in 64 bits unless its bias is int32."""
     spec, (multiplier, shift) = spec_of(layer.op), conv.requant(layer.graph, layer.op)
     assert spec.weights is not None
@@ -61,7 +62,7 @@ def emit_conv_s16(layer: Layer) -> Code:
     return image_code(layer, *members, note=window_note(layer))
 
 
-def emit_conv_s16_word(layer: Layer) -> Code:
+def _conv_s16_word(layer: Layer) -> Code:
     """Emit the C of a convolution of int16 maps for the kernels with int32 sums."""
     arrays: Members = {
         "bias": layer.table("bias", int16.biases(layer.graph, layer.op), "int32_t"),
@@ -114,28 +115,25 @@ def less_zero_table(
     return layer.table(suffix, mve.less_zero(biases, values.reshape(rows or len(values), -1), zero))
 
 
-def emit_streamed_conv(layer: Layer) -> Code:
-    """Emit the C of a convolution whose kernel reads its weights as one stream (words in the order in which they are used).
-
-    Its parameter struct is tw_conv_dsp, or tw_depthwise_mve, which has the same members.
-    """
+def _streamed_conv(layer: Layer) -> Code:
+    """Emit the C of a convolution whose kernel reads its weights as one stream, by tw_conv_dsp or tw_depthwise_mve."""
     return image_code(layer, *streamed_members(layer, depthwise.whole(layer.graph, layer.op)), note=window_note(layer))
 
 
-def emit_conv_scalar(layer: Layer) -> Code:
+def _conv_scalar(layer: Layer) -> Code:
     """Emit the C of a convolution whose parameter struct has no more than its sizes and a weight stream."""
     sizes, streamed = streamed_members(layer, depthwise.whole(layer.graph, layer.op))
     return image_code(layer, sizes, {"stream": streamed["stream"]}, note=window_note(layer))
 
 
-def emit_conv_mve(layer: Layer) -> Code:
+def _conv_mve(layer: Layer) -> Code:
     """Emit the C of a convolution for the MVE kernel, whose parameters also say how many windows it computes at once."""
     graph, op = layer.graph, layer.op
     own = {"windows": mve.windows_at_once(*conv.kernel_size(graph, op), layer.input().shape[3])}
     return image_code(layer, *streamed_members(layer, depthwise.whole(graph, op)), own, note=window_note(layer))
 
 
-def emit_depthwise_dsp(layer: Layer) -> Code:
+def _depthwise_dsp(layer: Layer) -> Code:
     """Emit the C of a depthwise convolution for the DSP kernels of tw_line.h."""
     graph, op = layer.graph, layer.op
     plane = depthwise.whole(graph, op)
@@ -149,7 +147,7 @@ def of_isa(layer: Layer) -> str:
     return "" if layer.row.isa == "dsp" else f"_{layer.row.isa}"
 
 
-def emit_lean(layer: Layer) -> Code:
+def _lean(layer: Layer) -> Code:
     """Emit the C of a convolution whose kernel needs no scratch: it reads windows in place, and padding from an array."""
     graph, op, zero = layer.graph, layer.op, layer.input().zero_point
     is_depthwise = spec_of(op).channelwise
@@ -194,8 +192,7 @@ def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
     return layer.struct({inner: members}, {"weights_zero": zero}) if zero else layer.struct(*members)
 
 
-def emit_fully_connected(layer: Layer) -> Code:
-    """Emit the C of fully_connected."""
+def _fully_connected(layer: Layer) -> Code:
     in_zero, tables = layer.input().zero_point, {"weights": weights_table(layer, layer.input(1).data)}
     if layer.row.isa == "mve":  # its bias includes the contribution of the input's zero point
         in_zero = 0
@@ -207,7 +204,7 @@ def emit_fully_connected(layer: Layer) -> Code:
     return Code(params, plain_call(layer), fused_activation(layer))
 
 
-def emit_fully_connected_dsp(layer: Layer) -> Code:
+def _fully_connected_dsp(layer: Layer) -> Code:
     """Emit the C of fully_connected for the DSP kernels, which read a weight stream."""
     members = dense_members(layer, layer.input().zero_point)
     return plain_code(layer, {"dense": members}, {"stream": layer.stream()}, note=fused_activation(layer))
@@ -225,8 +222,7 @@ def dense_members(layer: Layer, in_zero: int) -> tuple[Members, ...]:
     )
 
 
-def emit_batch_matmul(layer: Layer) -> Code:
-    """Emit the C of batch_matmul."""
+def _batch_matmul(layer: Layer) -> Code:
     (a, b), attrs = batch_matmul.matrices(layer.graph, layer.op), layer.op.attrs
     (rows, depth), columns = a[-2:], b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
@@ -251,12 +247,11 @@ def emit_batch_matmul(layer: Layer) -> Code:
     )
 
 
-def emit_lstm(layer: Layer) -> Code:
-    """Emit the C of unidirectional_sequence_lstm."""
+def _lstm(layer: Layer) -> Code:
     return lstm_code(layer, *lstm_members(layer, lstm.by_cell(layer.graph, layer.op, lstm.BIAS)))
 
 
-def emit_lstm_mve(layer: Layer) -> Code:
+def _lstm_mve(layer: Layer) -> Code:
     """Emit the C of unidirectional_sequence_lstm for the MVE kernel, whose biases include the part of the zero points."""
     bias, weights, again = (lstm.by_cell(layer.graph, layer.op, first) for first in (lstm.BIAS, lstm.WEIGHTS, lstm.RECURRENT))
     members = lstm_members(layer, mve.less_zero(bias.astype(np.int64), weights, layer.input().zero_point))
@@ -300,8 +295,7 @@ def lstm_members(layer: Layer, bias: np.ndarray) -> list[Members]:
     ]
 
 
-def emit_sequence(layer: Layer) -> Code:
-    """Emit the C of gru, simple_rnn and stateless_lstm."""
+def _sequence(layer: Layer) -> Code:
     graph, op = layer.graph, layer.op
     p, (_, time, depth) = sequence.parameters(graph, op), layer.input().shape
     flags = {name: int(op.attrs[name]) for name in sequence.NUMBERS[op.kind]}
@@ -340,12 +334,11 @@ def sequence_biases(layer: Layer) -> Members:
     }
 
 
-def emit_svdf(layer: Layer) -> Code:
-    """Emit the C of svdf."""
+def _svdf(layer: Layer) -> Code:
     return svdf_code(layer, *svdf_members(layer, bias_table(layer, svdf.BIAS)))
 
 
-def emit_svdf_mve(layer: Layer) -> Code:
+def _svdf_mve(layer: Layer) -> Code:
     """Emit the C of svdf for the MVE kernel, whose biases include the part of the zero points."""
     zero, units = layer.input(svdf.STATE).zero_point, layer.output.shape[1]
     of_units = less_zero_table(layer, svdf.BIAS, svdf.TIME_WEIGHTS, zero, rows=units)
@@ -376,3 +369,27 @@ def svdf_members(layer: Layer, bias: str) -> list[Members]:
         {"time_weights": layer.table("time_weights", time.data, f"{time.dtype}_t")},
         {"bias": bias},
     ]
+
+
+EMITTERS: dict[str, Emitter] = {
+    "tw_conv": _conv,
+    "tw_conv_offset": _conv,
+    "tw_conv_s16": _conv_s16,
+    "tw_conv_s16_word": _conv_s16_word,
+    "tw_conv_dsp": _streamed_conv,
+    "tw_conv_scalar": _conv_scalar,
+    "tw_conv_mve": _conv_mve,
+    "tw_conv_lean_dsp": _lean,
+    "tw_depthwise_lean_dsp": _lean,
+    "tw_depthwise_dsp": _depthwise_dsp,
+    "tw_depthwise_mve": _streamed_conv,
+    "tw_fully_connected": _fully_connected,
+    "tw_fully_connected_offset": _fully_connected,
+    "tw_fully_connected_dsp": _fully_connected_dsp,
+    "tw_batch_matmul": _batch_matmul,
+    "tw_lstm": _lstm,
+    "tw_lstm_mve": _lstm_mve,
+    "tw_sequence": _sequence,
+    "tw_svdf": _svdf,
+    "tw_svdf_mve": _svdf_mve,
+}

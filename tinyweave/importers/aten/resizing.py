@@ -70,7 +70,7 @@ def copied(b: Builder, x: Map, rows: Mapping[int, Array]) -> Map:
 
 
 def interpolated(b: Builder, x: Map, places: Mapping[int, Array], cubic: float | None = None, *, outside: bool = True) -> Map:
-    """Interpolate along each axis of `places` at these positions, in input pixels: by TFLite's resize, else matrix products.
+    """Interpolate at positions along each axis of `places`: by TFLite's resize, else matrix products.
 
     `cubic` is the coefficient of a cubic interpolation; None interpolates linearly. `outside` counts pixels beyond the map,
     which repeat its edge, in cubic interpolation.

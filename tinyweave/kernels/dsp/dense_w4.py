@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..requirements import (
-    EachFilter,
-    dilation_is_1,
-    has_one_group,
-    has_weights,
-    weights_are_int4,
-)
+from ..requirements import EachFilter, dilation_is_1, has_one_group, has_weights, weights_are_int4
 from .dense import (
     RESCALES_EXACTLY,
     FilterRequirement,

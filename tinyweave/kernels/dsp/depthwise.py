@@ -12,13 +12,7 @@ import numpy as np
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size
-from ..requirements import (
-    Check,
-    depth_multiplier_is_1,
-    dilation_is_1,
-    has_4_output_channels,
-    window_is_3x3,
-)
+from ..requirements import Check, depth_multiplier_is_1, dilation_is_1, has_4_output_channels, window_is_3x3
 from . import dense
 
 LINE_WORDS = 16  # TW_LINE_WORDS

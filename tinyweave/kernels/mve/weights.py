@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size
 from ..dsp import dense
-from ..requirements import (
-    Check,
-    EachFilter,
-    depth_multiplier_is_1,
-    dilation_is_1,
-    has_one_group,
-    weights_have_no_zero_point,
-)
+from ..requirements import Check, EachFilter, depth_multiplier_is_1, dilation_is_1, has_one_group, weights_have_no_zero_point
 
 LANES = 16  # bytes of a vector: TW_MVE_LANES
 FILTERS = 4  # that tw_mve_pair computes at a time

@@ -8,12 +8,7 @@ from .. import cycle_features, int16
 from ..cycle_features import pairs, pixels, pixels_by_fours, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
-from ..requirements import (
-    COMPACT,
-    has_4_output_channels,
-    weights_are_int4,
-    weights_have_a_zero_point,
-)
+from ..requirements import COMPACT, has_4_output_channels, weights_are_int4, weights_have_a_zero_point
 from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S16, VECTOR_FORMS, Variant, constant_bytes, packed_by_filter
 

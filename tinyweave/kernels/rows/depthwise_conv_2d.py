@@ -18,12 +18,7 @@ by_taps = partial(Variant, kinds=KIND, params="tw_conv", features=taps)
 # kernels of tw_depthwise_lean_dsp.h: they read the taps in place and need no scratch
 TAPS = dense.of_filters(taps_dsp.stream)
 in_place = partial(Variant, kinds=KIND, isa="dsp", flash=taps_dsp.flash, stream=TAPS, layout="tw_depthwise_lean_dsp.h")
-in_column = partial(
-    in_place,
-    params="tw_conv_dsp",
-    flash=taps_dsp.stream_bytes,
-    features=cycle_features.column,
-)
+in_column = partial(in_place, params="tw_conv_dsp", flash=taps_dsp.stream_bytes, features=cycle_features.column)
 # kernels of tw_line.h: they first transpose four channels of a block of columns to lines of 16-bit values
 by_lines = partial(
     Variant,
@@ -36,12 +31,7 @@ by_lines = partial(
     features=lines_in_pairs,
 )
 ROWS: tuple[Variant, ...] = (
-    by_taps(
-        "tw_depthwise_conv_2d_s8_compact",
-        applies=COMPACT,
-        features=pixels,
-        compact=True,
-    ),
+    by_taps("tw_depthwise_conv_2d_s8_compact", applies=COMPACT, features=pixels, compact=True),
     by_taps(
         "tw_depthwise_conv_2d_s8_mve",
         params="tw_depthwise_mve",
@@ -76,16 +66,9 @@ ROWS: tuple[Variant, ...] = (
         stream=depthwise.words_with_outliers,
         timed_as="tw_depthwise_conv_2d_s8_dsp",
     ),
+    by_taps("tw_depthwise_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_taps(
-        "tw_depthwise_conv_2d_s8_offset",
-        params="tw_conv_offset",
-        applies=(weights_have_a_zero_point,),
-    ),
-    by_taps(
-        "tw_depthwise_conv_2d_s8_w4",
-        applies=(weights_are_int4,),
-        weights=packed_by_tap,
-        timed_as="tw_depthwise_conv_2d_s8",
+        "tw_depthwise_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_depthwise_conv_2d_s8"
     ),
     by_taps(
         "tw_depthwise_conv_2d_s8_m3",

@@ -44,16 +44,8 @@ def sums_are_in_range(graph: Graph, op: Op) -> Check:
 
 
 ROWS: tuple[Variant, ...] = (
-    by_map_rows(
-        "tw_fully_connected_s8_compact",
-        applies=COMPACT,
-        compact=True,
-    ),
-    by_map_rows(
-        "tw_fully_connected_s8_mve",
-        isa="mve",
-        applies=mve.FULLY_CONNECTED,
-    ),
+    by_map_rows("tw_fully_connected_s8_compact", applies=COMPACT, compact=True),
+    by_map_rows("tw_fully_connected_s8_mve", isa="mve", applies=mve.FULLY_CONNECTED),
     by_eights(
         "tw_fully_connected_s8_w4_dsp",
         isa="dsp",

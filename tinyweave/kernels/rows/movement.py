@@ -19,12 +19,7 @@ ROWS: tuple[Variant, ...] = (
         applies=(padding_is_a_repeated_byte, padding_is_in_4_axes),
         features=cycle_features.runs,
     ),
-    row(
-        "tw_concatenation_s8",
-        ("concatenation", "pack"),
-        "tw_concatenation",
-        features=cycle_features.runs,
-    ),
+    row("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", features=cycle_features.runs),
     row("tw_resize_nearest_neighbor_s8", ("resize_nearest_neighbor",), "tw_resize_nearest"),
     row(
         "tw_strided_copy",

@@ -53,18 +53,11 @@ ROWS: tuple[Variant, ...] = (
     max_pool("tw_max_pool_2d_s8_m3", isa="m3", applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(
-        "tw_resize_bilinear_s8_float",
-        params="tw_resize_bilinear_float",
-        applies=(input_was_uint8,),
-        computes_in_float=True,
+        "tw_resize_bilinear_s8_float", params="tw_resize_bilinear_float", applies=(input_was_uint8,), computes_in_float=True
     ),
     resize_bilinear("tw_resize_bilinear_s8", params="tw_resize_bilinear", applies=(input_was_int8,)),
     resize_bilinear(
-        "tw_resize_bilinear_s16",
-        params="tw_resize_bilinear",
-        types=S16,
-        has_part=False,
-        timed_as="tw_resize_bilinear_s8",
+        "tw_resize_bilinear_s16", params="tw_resize_bilinear", types=S16, has_part=False, timed_as="tw_resize_bilinear_s8"
     ),
     average_pool("tw_average_pool_2d_s16_mve", types=S16, isa="mve", has_part=False, applies=(window_has_at_most_255_pixels,)),
     average_pool("tw_average_pool_2d_s16", types=S16, has_part=False),

@@ -71,12 +71,7 @@ def hidden_bytes(graph: Graph, op: Op) -> int:
 
 lstm = partial(Variant, kinds=("unidirectional_sequence_lstm",), params="tw_lstm", has_part=False)
 sequence = partial(
-    Variant,
-    params="tw_sequence",
-    has_part=False,
-    weights=dense.in_words,
-    flash=with_factors,
-    features=cycle_features.steps,
+    Variant, params="tw_sequence", has_part=False, weights=dense.in_words, flash=with_factors, features=cycle_features.steps
 )
 gru = partial(sequence, kinds=("gru",), scratch=gru_bytes)
 rnn = partial(sequence, kinds=("simple_rnn",), scratch=hidden_bytes)
@@ -104,13 +99,7 @@ ROWS: tuple[Variant, ...] = (
     stateless("tw_stateless_lstm_s8_mve", **vectors),
     stateless("tw_stateless_lstm_s8_dsp", **packed),
     stateless("tw_stateless_lstm_s8"),
-    svdf(
-        "tw_svdf_s8_mve",
-        isa="mve",
-        params="tw_svdf_mve",
-        flash=with_product_bias,
-        features=cycle_features.filters_over_time,
-    ),
+    svdf("tw_svdf_s8_mve", isa="mve", params="tw_svdf_mve", flash=with_product_bias, features=cycle_features.filters_over_time),
     svdf("tw_svdf_s8_dsp", isa="dsp"),
     svdf("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),

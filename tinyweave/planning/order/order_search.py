@@ -192,8 +192,8 @@ START = -1
 def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
     """Return an order of the section by beam search.
 
-    The beam keeps the sets of executed ops that are reached with the lowest peak RAM, then with the fewest live bytes. Peaks
-    below `lowest` bytes count as equal. With `backward`, the search begins at the section's end.
+    The beam keeps the sets of executed ops with the lowest peak RAM (below `lowest` bytes all are equal), then with the fewest
+    live bytes. With `backward`, the search begins at the section's end.
     """
     traversal = _Traversal(problem, section.start, section.goal, backward=backward)
     live = live_after(problem, section.goal if backward else section.start)
