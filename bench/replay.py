@@ -4,7 +4,8 @@ In: `record FILE` at one commit, and again at another; then `compare OLD NEW`. O
 --optimize, what changed: the plan (order, stages, kernels, offsets), the arena, its estimated cycles, functions and constants,
 instructions. At the end: how many plans need more RAM or over 1 % more cycles. Symbol names are left out of the digests and
 functions are sorted, so that a new name changes nothing. The quick set is 20 real models and 40 random networks on two cores;
---whole adds every model, 200 networks, every core and every --optimize. Exit code 1 if anything changed.
+--whole adds every model, 200 networks, every core and every --optimize. Every tenth model is also planned with --weights file
+and fetch. Exit code 1 if anything changed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK_MODELS, QUICK_NETWORKS, QUICK_CORES = 20, 40, ("cortex-m4", "cortex-m0plus")
-NETWORKS, LEVELS = 200, ("balanced", "speed", "size")
+NETWORKS, LEVELS, IN_FILE = 200, ("balanced", "speed", "size"), ("file", "fetch")
 SLOWER = 1.01  # times as many estimated cycles
 RUN_MACS = 20_000_000  # beyond it instructions are counted in the whole set alone
 
@@ -51,8 +53,9 @@ def code_digests(paths: list[Path]) -> list[str]:
 
 
 def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, Any]:
-    """Plan, emit, compile and, to `count` instructions, run a model."""
+    """Plan, emit, compile and, to `count` instructions, run a model; `optimize` may also be one of IN_FILE, for --weights."""
     from tinyweave import api
+    from tinyweave.codegen.weights_file import HEAD_BYTES
     from tinyweave.ir import CompileError, fingerprint
     from tinyweave.planning.kernels.cycles import plan_cycles
     from tinyweave.simulate import emulated
@@ -61,21 +64,26 @@ def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, An
 
     try:
         model = api.load(path)
-        plan = api.plan(model, core, optimize=optimize)
+        in_file = optimize in IN_FILE
+        model = api.for_file(model) if in_file else model
+        plan = api.plan(model, core, **({"weights": optimize} if in_file else {"optimize": optimize}))
     except CompileError as error:
         return {"refused": str(error)}
     stages = [(stage.ops, stage.tiles and [(t.ops, t.cols, t.rows, t.cached) for t in stage.tiles]) for stage in plan.stages]
     steps = repr((fingerprint(plan.graph), stages, plan.variants, sorted(plan.offsets.items())))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for name, text in api.emit_c(model, plan).files.items():
-            (folder / name).write_text(text)
+        source = api.emit_c(model, plan)
+        for name, text in source.files.items():  # without the hash of the C, in which are its names
+            (folder / name).write_text(re.sub(r"(uint32_t plan\[4\] = ){.*?}", r"\1{0}", text))
         compiler = emulated.COMPILERS[emulated.CORES[core].isa]()
         headers = ["-idirafter", str(FOLDER / "include")]
         files = toolchain.sources(folder, model.name)
         objects = toolchain.objects(compiler, emulated.flags_for(core, compiler), files, headers)
         cycles = plan_cycles(plan, core).cycles if core in api.COST_MODEL_CORES else None
         result = {"plan": digest(steps), "arena": dict(plan.arena), "cycles": cycles, "code": code_digests(objects)}
+        if in_file:
+            result["file"] = digest(source.data[f"{model.name}.weights"][HEAD_BYTES:])
         if count:
             result["instructions"] = api.profile_plan(model, plan, core).instructions
     return result | {"compiler": compiler.version}
@@ -89,11 +97,9 @@ def subjects(models: Path, *, whole: bool) -> Iterator[tuple[str, str, str]]:
     if not whole:
         files = files[:: max(1, len(files) // QUICK_MODELS)][:QUICK_MODELS]
     names = [*map(str, files), *map(str, range(NETWORKS if whole else QUICK_NETWORKS))]
-    for name in names:
-        if whole:
-            yield from ((name, core, level) for core in sorted(CORES) for level in LEVELS)
-        else:
-            yield from ((name, core, "balanced") for core in QUICK_CORES)
+    for number, name in enumerate(names):
+        levels = (LEVELS if whole else LEVELS[:1]) + (() if number % 10 else IN_FILE)
+        yield from ((name, core, level) for core in (sorted(CORES) if whole else QUICK_CORES) for level in levels)
 
 
 def record_one(name: str, pairs: list[list[str]], *, whole: bool) -> None:

@@ -335,17 +335,24 @@ def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:
 
 
 @pytest.mark.emulator
-def test_the_file_costs_no_arena_and_few_instructions(small: Plan, tmp_path: Path, emulator: None) -> None:
-    runs = {}
-    for each in (replace(small, weights_file=False), small):
+@pytest.mark.parametrize("name", ["unfused", "tiles", "rows"])
+def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path, emulator: None) -> None:
+    """Parameters are defined once per inference, but in a long stage at each call, since all of them would need more stack."""
+    runs, made = {}, PLANS[name]()
+    small = in_file(made)
+    for each in (made, small):
         built = built_of(each, tmp_path / str(each.weights_file), "cortex-m4")
         assert isinstance(built.program, emulated.Firmware)
         runs[each.weights_file] = target.invoke(built, sample_of(each)), built.sizes
     (before, sizes), (after, with_file) = runs[False], runs[True]
     assert after.outputs == before.outputs and with_file["static"] == sizes["static"] == 0
     assert with_file["weights"] > sizes["weights"] and with_file["tables"] < sizes["tables"] + 100
-    assert after.init_instructions and after.init_instructions < 20 * len((tmp_path / "True/chain.weights").read_bytes())
-    assert after.instructions and before.instructions and after.instructions < before.instructions + 60 * len(small.stages)
+    file = (tmp_path / f"True/{made.graph.name}.weights").read_bytes()
+    assert after.init_instructions and after.init_instructions < 20 * len(file)
+    assert after.instructions and before.instructions and after.stack and before.stack
+    longest = max(len(stage.ops) for stage in small.stages)
+    assert (after.instructions < before.instructions + 60 * len(small.variants)) == (longest <= 3)
+    assert after.stack < before.stack + 140 + 90 * (longest - 1 if longest <= 3 else 0)
 
 
 def test_equal_arrays_of_two_layers_are_stored_twice() -> None:

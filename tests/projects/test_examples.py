@@ -14,7 +14,7 @@ from tinyweave.codegen.layer import traced
 from tinyweave.ir import CompileError
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.projects import Package, PackagedModel, Trial
-from tinyweave.projects.example import example_files, profile_files
+from tinyweave.projects.example import example_files, library_files
 from tinyweave.projects.package import filled
 from tinyweave.report.measured import read_log
 from tinyweave.simulate import compare
@@ -48,7 +48,7 @@ def build_and_check(seed: int, folder: Path) -> None:
     )
     package = Package("net", "1.0.0", (model,), model.source.files, "cortex-m4", None, "", "")
     own = {
-        **profile_files(package),
+        **library_files(package),
         **example_files(package),
         "main.c": filled("firmware/main.c", name="net"),
     }

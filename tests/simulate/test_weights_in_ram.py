@@ -97,7 +97,10 @@ def test_the_verdict_counts_the_copies_and_advice_is_to_copy_fewer(capsys: pytes
     ("arguments", "said"),
     [
         (["plan", str(DIGITS), "--weights", "rom"], "--weights rom is unknown; it is one of flash, auto, ram"),
-        (["compare", str(DIGITS), "--weights", "auto"], "compare reads weights from Flash, with one plan for many boards"),
+        (
+            ["compare", str(DIGITS), "--weights", "auto"],
+            "compare has one plan for many boards, and copies of weights depend on their RAM",
+        ),
         (
             ["compile", str(DIGITS), "--weights", "auto", "--plan", "p.json"],
             "--weights has no effect on the finished plan of --plan",

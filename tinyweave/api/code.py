@@ -119,7 +119,8 @@ def new_weights(
     plan = read_plan(planned, model, device.core if device else None, retrained=True)
     if not plan.weights_file:
         raise CompileError(f"{planned}: the weights of this plan are in its C", HINT)
-    there = {path.name: read_file(path, MAX_SOURCE, HINT) for path in sorted((*folder.glob("*.c"), *folder.glob("*.h")))}
+    found = (path for place in (folder, folder.parent / "include") for path in sorted(place.glob("*.[ch]")))
+    there = {path.name: read_file(path, MAX_SOURCE, HINT) for path in found}
     own = {file: there.get(file, b"").decode("utf-8", "replace") for file in (f"{name}.h", f"{name}.c")}
     prefix = re.search(r'^#include "(?:(\w+)_)?tw\.h"', own[f"{name}.c"], re.MULTILINE)
     made = emit_c(replace(model, name=name), plan, device, CodeOptions(kernel_prefix=prefix[1] or "" if prefix else ""))

@@ -52,8 +52,6 @@ def package(
     """
     if options.name is None and len(models) > 1:
         raise CompileError("a package of several models needs a name", "name it with --package")
-    if any(plan.weights_file for plan in plans):
-        raise CompileError("projects have their weights in the program", "leave out --weights file or fetch, or use compile")
     name = checked_name(models[0].name if options.name is None else options.name)
     version = checked_version(options.version)
     sources = [

@@ -409,10 +409,8 @@ def compare(
     chosen = changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
         raise CompileError(f"{given[0]} has no effect: compare takes the limits of each board", "leave it out")
-    if chosen.weights != "flash":
-        raise CompileError(
-            "compare reads weights from Flash, with one plan for many boards", "leave out the weights, or use plan"
-        )
+    if chosen.weights in ("auto", "ram"):
+        raise CompileError("compare has one plan for many boards, and copies of weights depend on their RAM", "use plan")
     return api.compare_boards(model_of(model, chosen), api.request_of(chosen), sample=arrays, progress=progress)
 
 

@@ -27,7 +27,7 @@ from .header import ENDS, Origin, banner, end_words, header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
 from .memory_header import has_memory_header, memory_header
 from .names import check_memories, with_prefix
-from .stage import callback, map_names, ranges, ring_note, stage_lines, stage_note
+from .stage import callback, defines_per_call, map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64  # characters of a tensor's name in comments
 Codes = Mapping[int, Code | None]  # index of an op -> its C; None for an op without code
@@ -509,4 +509,4 @@ def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], *, core: 
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
     head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
     lines = stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)
-    return [*head, *first, *c.block([] if plan.weights_file else in_ram, lines)]
+    return [*head, *first, *c.block([] if defines_per_call(plan, stage) else in_ram, lines)]

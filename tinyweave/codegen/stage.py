@@ -20,6 +20,8 @@ from ..planning.plan import Node, RowSchedule, RowTiming
 from . import c
 from .layer import Code, shape_text
 
+SHORT = 3  # most ops of a fused stage whose parameters are all on the stack, about 80 bytes each
+
 
 def schedule_of(stage: Stage) -> RowSchedule:
     """Return the row schedule of a stage that must be fused: `stage.schedule`, typed as not None."""
@@ -50,6 +52,14 @@ def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
         _, _, cols, _ = (plan.graph.input(op) if accumulates else plan.graph.output(op)).shape
         expressions[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
     return expressions | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
+
+
+def defines_per_call(plan: Plan, stage: Stage) -> bool:
+    """Return whether a fused stage defines parameters from a file of weights at each call, not once before its loop.
+
+    This takes some 25 instructions per call, but those of one op at a time are on the stack.
+    """
+    return plan.weights_file and len(stage.ops) > SHORT
 
 
 def stage_lines(
@@ -89,13 +99,10 @@ def stage_lines(
 
 
 def _call(plan: Plan, codes: Mapping[int, Code | None], step: int, index: int) -> list[str]:
-    """Return the lines that call the kernel of a fused op, and the trace hook after it.
-
-    Parameters from a file of weights are defined for each call, so that those of one op at a time are on the stack.
-    """
+    """Return the lines that call the kernel of a fused op, and the trace hook after it."""
     code = codes[index]
     assert code is not None
-    call = c.block(code.in_ram if plan.weights_file else [], code.call.rstrip().split("\n"))
+    call = c.block(code.in_ram if defines_per_call(plan, plan.stages[step]) else [], code.call.rstrip().split("\n"))
     return [*call, f"TW_TRACE({step}, {index});"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import CompileError
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -28,7 +28,7 @@ def arduino(package: Package) -> Files:
     return {
         "library.properties": filled("arduino/library.properties", **values, headers=",".join(package.headers)),
         "keywords.txt": "\n".join([*words, ""]),
-        **below("src", {**package.files, **profile_files(package)}),
+        **below("src", {**package.files, **library_files(package)}),
         f"examples/{name}/{name}.ino": filled("arduino/example.ino", name=name, header=package.headers[0]),
         **below(f"examples/{name}", example_files(package)),
         "README.md": readme(package, f"{name}: an Arduino library", build, switch),

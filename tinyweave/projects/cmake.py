@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .linker_scripts import GUARDED, firmware_script, is_qemu_board, place_files
 from .package import Files, Package, below, filled, lines
 from .readme import code, readme
@@ -17,7 +17,7 @@ TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-"
 def cmake(package: Package) -> Files:
     """Return the files of a package as a CMake project: path inside the exported folder -> content."""
     name = package.name
-    library = {**package.files, **profile_files(package)}
+    library = {**package.files, **library_files(package)}
     qemu = package.device if package.device and is_qemu_board(package.device) else None
     board = {"board": qemu.name} if qemu else {}
     own: Mapping[str, str | bytes] = package.program or {
@@ -60,11 +60,11 @@ def cmake(package: Package) -> Files:
 
 def firmware_files(package: Package) -> dict[str, str]:
     """Return the C files and linker script of complete firmware; raise CompileError if QEMU does not emulate the device."""
-    example = {} if package.program else {**profile_files(package), **example_files(package)}
+    example = {} if package.program else {**library_files(package), **example_files(package)}
     main = package.program or {"main.c": filled("firmware/main.c", name=package.name)}
     return {
         **package.files,
-        **{name: str(text) for name, text in example.items()},
+        **{name: text for name, text in example.items() if isinstance(text, str)},
         **{f"firmware_{name}": text for name, text in main.items()},
         "firmware_startup.c": filled("firmware/startup.c"),
         "firmware_link.ld": firmware_script(package),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from .. import __version__
 from ..ir import CompileError
 from ..kernels.table import foreign
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .linker_scripts import place_files
 from .package import Files, Package, below, filled
 from .readme import readme
@@ -32,7 +32,7 @@ def cmsis_pack(package: Package) -> Files:
     """Return the files of a CMSIS-Pack and a csolution project; raise CompileError if the core is not a Cortex-M."""
     if package.core not in DEVICES:
         raise CompileError(f"a CMSIS-Pack is for Cortex-M, and {package.target} is none", "give another --format")
-    name, library = package.name, {**package.files, **profile_files(package)}
+    name, library = package.name, {**package.files, **library_files(package)}
     sources, headers = (sorted(file for file in library if file.endswith(kind)) for kind in (".c", ".h"))
     public = {*package.headers, f"{name}_profile.h"}
     listed = [f'        <file category="header" name="src/{file}"/>' for file in headers if file in public]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -12,7 +12,7 @@ CHIPS = {"esp32": "esp32", "esp32-s3": "esp32s3", "esp32-c3": "esp32c3", "esp32-
 
 def esp_idf(package: Package) -> Files:
     """Return the files of a package as an ESP-IDF component: path inside the exported folder -> content."""
-    name, library = package.name, {**package.files, **profile_files(package)}
+    name, library = package.name, {**package.files, **library_files(package)}
     target = CHIPS.get(package.device.name) if package.device else None
     clock = package.device.clock_hz if package.device else None
     public = {*package.headers, f"{name}_profile.h"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..codegen.c import comment
 from ..codegen.header import converts
 from ..codegen.layer import traced
-from ..codegen.memory_header import has_memory_header, placed_section
+from ..codegen.memory_header import has_memory_header, placed_section, weights_given
 from ..ir import Tensor
 from .package import Files, Package, PackagedModel, filled, memory_name
 
@@ -23,6 +23,7 @@ def example_files(package: Package) -> Files:
     name, models = package.name, package.models
     return {
         **{f"{model.name}_samples.h": _samples(model) for model in models},
+        **{f"{model.name}_file.h": _file(model) for model in models if model.plan.weights_file},
         f"{name}_example.h": filled("example.h", name=name, NAME=name.upper()),
         f"{name}_example.c": filled(
             "example.c",
@@ -30,19 +31,26 @@ def example_files(package: Package) -> Files:
             runs="\n".join(_run(package, model) for model in models),
             calls="\n".join(f"    wrong += run_{model.name}(print);" for model in models),
             includes="\n".join(
-                line for model in models for line in [*memory_includes(model), f'#include "{model.name}_samples.h"']
+                line
+                for model in models
+                for line in [
+                    *memory_includes(model),
+                    *[f'#include "{model.name}_file.h"'] * model.plan.weights_file,
+                    f'#include "{model.name}_samples.h"',
+                ]
             ),
             print_integer=filled("print.c"),
         ),
     }
 
 
-def profile_files(package: Package) -> Files:
-    """Return the C files of the cycle profile, which are compiled with the library; they are empty without TW_TRACE."""
+def library_files(package: Package) -> Files:
+    """Return the library's files beside the models' C: a cycle profile, empty without TW_TRACE, and files of weights."""
     steps = max(1, *(len(model.plan.stages) for model in package.models))
     layers = max(1, *(len(model.plan.graph.ops) for model in package.models))
     values = {"name": package.name, "NAME": package.name.upper(), "steps": steps, "layers": layers}
-    return {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
+    profile: Files = {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
+    return profile | {name: content for model in package.models for name, content in model.source.data.items()}
 
 
 def memory_includes(model: PackagedModel) -> list[str]:
@@ -78,6 +86,21 @@ def _samples(model: PackagedModel) -> str:
     )
 
 
+def _file(model: PackagedModel) -> str:
+    """Return the C header with the model's file of weights as an array, and the callback that reads it, if there is one."""
+    name, contents = model.name, model.source.data[f"{model.name}.weights"]
+    read = model.plan.fetches
+    return filled(
+        "weights/file.h",
+        model=name,
+        NAME=name.upper(),
+        kind="static " * read,
+        array=f"{name}_{'file' if read else 'weights'}",
+        bytes=_bytes(contents),
+        callback=filled("weights/callback.c", model=name) if read else "",
+    )
+
+
 def _bytes(raw: bytes) -> str:
     parts = [raw[at : at + PER_LINE] for at in range(0, len(raw), PER_LINE)]
     return "\n".join("        " + " ".join(f"{value}," for value in part) for part in parts)
@@ -87,6 +110,7 @@ def _run(package: Package, model: PackagedModel) -> str:
     """Return the C function that runs a model on its samples, compares the outputs, and prints the first one."""
     plan, name, prefix = model.plan, model.name, model.name.upper()
     memory = memory_name(model)
+    weights = f", .weights = {weights_given(plan, name)[1]}" if plan.weights_file else ""
     inputs, outputs = plan.graph.inputs, plan.graph.outputs
     feeds = [
         f"memcpy({name}_input(&{memory}, {position}), {name}_sample_input_{position}[sample], {prefix}_INPUT_{position}_BYTES);"
@@ -111,7 +135,7 @@ def _run(package: Package, model: PackagedModel) -> str:
         NAME=prefix,
         package=package.name,
         memory=memory,
-        arena="" if has_memory_header(plan) else filled("arena.c", name=name, NAME=prefix),
+        arena="" if has_memory_header(plan) else filled("arena.c", name=name, NAME=prefix, weights=weights),
         streams=_streams(model),
         io=f"&{name}_rows" if plan.streamed_inputs or plan.streamed_outputs else "NULL",
         feeds=_indented(feeds, 2),
@@ -130,7 +154,8 @@ def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
     if not is_float and tensor.dtype not in INTEGERS:
         return []
     ctype = "float" if is_float else INTEGERS[tensor.dtype]
-    value = f"{model.name}_dequantize_output_0(values[{{}}])" if is_converted else "values[{}]"
+    memory = f"&{memory_name(model)}, " * model.plan.weights_file
+    value = f"{model.name}_dequantize_output_0({memory}values[{{}}])" if is_converted else "values[{}]"
     show = "print_thousandths(print, {});" if is_float or is_converted else "print_integer(print, {});"
     head = [f"const {ctype} *const values = (const {ctype} *)output_0;"]
     if tensor.elements > 1 and tensor.elements == tensor.shape[-1]:

@@ -65,7 +65,8 @@ class Package:
     `name` is a lower-case C identifier, `version` has three numbers. `files` is the C of all models by name, with one copy of
     each kernel. `device` is None if only the core is known. `command` writes the same package again; `options` are of planner
     and device, as typed. `program` has C files with a `main`, which replace the example program; empty to keep it.
-    `arrays` names the array of each model's file in firmware, for the format tflm; empty to write none.
+    `arrays` names the array of each model's file in firmware, for the format tflm; empty to write none. `weights` is the
+    README's text on files of weights.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Package:
     options: str
     program: Mapping[str, str] = field(default_factory=dict)
     arrays: Sequence[str] = ()
+    weights: str = ""
 
     @property
     def target(self) -> str:

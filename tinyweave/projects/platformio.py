@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -19,7 +19,7 @@ def platformio(package: Package) -> Files:
     example = f"examples/{name}"
     return {
         "library.json": filled("platformio/library.json", **values),
-        **below("src", {**package.files, **profile_files(package)}),
+        **below("src", {**package.files, **library_files(package)}),
         f"{example}/platformio.ini": filled("platformio/platformio.ini", name=name),
         f"{example}/src/main.cpp": filled("platformio/main.cpp", name=name, header=package.headers[0]),
         **below(f"{example}/src", example_files(package)),

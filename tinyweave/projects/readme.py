@@ -65,6 +65,7 @@ def readme(
         use=PROGRAM if package.program else use,
         deploy=code(f"tinyweave deploy {file}{options}"),
         command=code(package.command),
+        weights=package.weights,
         more=" Models that do not run at the same time can share one arena." if len(package.models) > 1 else "",
     )
 

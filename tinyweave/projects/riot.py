@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -20,7 +20,7 @@ def riot(package: Package) -> Files:
         f"{name}/Makefile": filled("riot/Makefile", name=name),
         f"{name}/Makefile.dep": filled("riot/Makefile.dep", name=name),
         f"{name}/Makefile.include": filled("riot/Makefile.include", name=name),
-        **below(name, {**package.files, **profile_files(package)}),
+        **below(name, {**package.files, **library_files(package)}),
         "example/Makefile": filled("riot/example.mk", name=name),
         "example/main.c": filled("riot/main.c", name=name),
         **below("example", example_files(package)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import CompileError
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .linker_scripts import GUARDED, place_file, place_files, place_macro
 from .package import Files, Package, below, filled
 from .readme import readme
@@ -13,7 +13,7 @@ def stm32cube(package: Package) -> Files:
     """Return the files of an STM32Cube middleware (path -> content); raise CompileError if the core is not a Cortex-M."""
     if not package.core.startswith("cortex-m"):
         raise CompileError(f"STM32Cube is for Cortex-M, and {package.target} is none", "give another --format")
-    name, library, example = package.name, {**package.files, **profile_files(package)}, example_files(package)
+    name, library, example = package.name, {**package.files, **library_files(package)}, example_files(package)
     own = [*(f"src/{file}" for file in library), *(f"example/{file}" for file in example), f"example/{name}_app.c"]
     variable, scripts = f"$(TINYWEAVE_{name.upper()})", place_files(package)
     values = {

@@ -55,7 +55,7 @@ def wasm(package: Package, model: PackagedModel) -> bytes:
         "web/glue.c",
         name=model.name,
         includes="\n".join(memory_includes(model)),
-        arena="" if has_memory_header(model.plan) else filled("arena.c", name=model.name, NAME=model.name.upper()),
+        arena="" if has_memory_header(model.plan) else filled("arena.c", name=model.name, NAME=model.name.upper(), weights=""),
         memory=memory_name(model),
     )
     compiler, flags = toolchain.zig(), [*FLAGS, f"-DTW_TRACE={model.name}_page_trace"]

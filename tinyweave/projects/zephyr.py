@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..kernels.table import BY_NAME
-from .example import example_files, profile_files
+from .example import example_files, library_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -14,7 +14,7 @@ WITHOUT = {"mve": "!(ARMV8_1_M_MVEI && FPU)", "m7": WITHOUT_DSP, "dsp": WITHOUT_
 
 def zephyr(package: Package) -> Files:
     """Return the files of a package as a Zephyr module: path inside the exported folder -> content."""
-    name, library = package.name, {**package.files, **profile_files(package)}
+    name, library = package.name, {**package.files, **library_files(package)}
     sets = {BY_NAME[variant].isa for model in package.models for variant in model.plan.variants if variant}
     values = {
         "name": name,
