@@ -148,8 +148,10 @@ def flash_waits(core: str, device: Device | None) -> FlashWaits | None:
         return FlashWaits(LineWaits(*fills[0]), LineWaits(*fills[1]), bus.prefetch)
     if (waits := device.flash_waits) is None:
         return None
-    # at most a cycle for each transfer on the bus; at best all code is prefetched in time, if it has a cache of its own
-    data = Cycles(waits, waits, waits + LINE_WORDS)
+    # at most a clock of the bus for each transfer; request, access and answer each last a clock of a slower bus, not the core's
+    slow = max(memory.bus_cycles for memory in device.memories)
+    data = Cycles(waits, waits, waits + LINE_WORDS * slow + 3 * (slow - 1))
+    # at best all code is prefetched in time, if it has a cache of its own
     code = data if any(cache.kind == "unified" for cache in device.caches) else data._replace(fewest=0)
     return FlashWaits(LineWaits(code, code), LineWaits(data, data))
 
