@@ -395,7 +395,8 @@ def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits 
     assert stack is not None, "it ran on an emulated core"
     if latency_ms is not None:
         taken, foreseen = _profile(run, device, by_step=False).cycles, estimate_cycles(plan, device)
-        if taken is not None and foreseen is not None and foreseen.at_least and limits.latency_excess(taken.likely):
+        layers = limits.beside_reads(planning.read_sizes(plan))
+        if taken is not None and foreseen is not None and foreseen.at_least and layers.latency_excess(taken.likely):
             latency_ms *= foreseen.at_least / taken.likely
     rest = run.build.sizes["static"] + stack
     if latency_ms == limits.latency_ms and not limits.ram_excess(plan.arena, rest):

@@ -29,7 +29,8 @@ FOLDER = Path(__file__).parent / "parts"
 FORM = "'tinyweave docs devices' has every key, and a complete file"
 KEYS = ("name", "core", "clock_hz", "memory", "sources", "aliases", "note", "cache", "run_ma", "volts", "isa", "nearest")
 BUS_KEYS = ("bus_bits", "bus_hz", "overhead", "latency")
-MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "bus_cycles", "external", *BUS_KEYS, "overhead_next", "prefetch")
+FLASH_KEYS = ("wait_states", "bus_cycles", "external", *BUS_KEYS, "overhead_next", "prefetch")
+MEMORY_KEYS = ("name", "kind", "bytes", "address", *FLASH_KEYS)
 CACHE_KEYS = ("kind", "bytes", "line", "ways")
 # generous limits, so that no absurd value is computed with, printed or written into C
 MAX_FILE = 1 << 16  # bytes
