@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,8 @@ from codegen.retrained import retrained
 from pages import PAGES, blocks, commands
 
 import tinyweave as tw
+from tinyweave import api
+from tinyweave.api.results import excess
 from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
@@ -105,6 +109,60 @@ def test_reads_from_flash_beside_the_chip_take_the_time_of_its_bus(capsys: pytes
     hidden = " to ".join(map(rounded, reads["hidden_ms_range"]))
     said += f"; with callbacks start and wait, about {hidden} ms of them pass while layers compute"
     assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("objective", ["balanced", "size"])
+def test_the_time_limit_holds_for_layers_and_reads(objective: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The callback reads from Flash beside the chip. A plan that leaves the reads their time is looked for first."""
+    words = ["plan", DIGITS, "--device", "rp2350", "--weights", "fetch", "--optimize", objective, "--json"]
+
+    def planned(*more: object) -> tuple[dict, float]:
+        run(*words, *more)
+        record = json.loads(capsys.readouterr().out)
+        return record, record["plan"]["latency_ms_at_least"] + record["plan"]["file_reads"]["ms"]
+
+    free, fast = planned()[1], planned("--optimize", "speed")[1]
+    within, took = planned("--latency-ms", (free + fast) / 2)
+    assert within["fits"] and within["excess"]["latency_ms"] == 0 and took <= (free + fast) / 2 + 1e-3
+    assert within["plan"]["objective"] == objective or free == pytest.approx(fast)
+    limit = fast - within["plan"]["file_reads"]["ms"] / 2
+    above, took = planned("--latency-ms", limit)
+    assert above["fits"] is False and above["excess"]["latency_ms"] == pytest.approx(took - limit, abs=3e-3)
+    assert run(*words[:-1], "--latency-ms", limit) == 1
+    said, bytes_ = " ".join(capsys.readouterr().out.split()), above["plan"]["file_reads"]["bytes"]
+    rate = bytes_ / (limit - above["plan"]["latency_ms_at_least"]) / 1e3
+    assert f"within the limit if the callback reads at least {math.ceil(rate * 10) / 10:,} MB per second" in said
+    proposed = {each for each in re.findall(r"--latency-ms ([\d.]+)", said) if float(each) > limit}
+    assert all(planned("--optimize", "speed", "--latency-ms", each)[0]["fits"] for each in proposed)
+
+
+def test_the_time_limit_is_open_if_the_memory_of_the_file_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", DIGITS, "--device", "stm32f412", "--weights", "fetch", "--optimize", "speed", "--json"]
+    run(*words)
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    fast, slow = (plan["latency_ms_at_least"] + ms for ms in plan["file_reads"]["ms_range"])
+    verdicts = {}
+    for limit in (fast * 0.98, (fast + slow) / 2, slow * 1.01):
+        run(*words, "--latency-ms", limit)
+        record = json.loads(capsys.readouterr().out)
+        verdicts[limit] = record["fits"], record["excess"]["latency_ms"] is None
+    assert list(verdicts.values()) == [(False, False), (None, True), (True, False)]
+    run(*words[:-1], "--latency-ms", (fast + slow) / 2)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "may not fit stm32f412" in said and "within the limit if the callback reads at least" in said
+
+
+@pytest.mark.emulator
+def test_a_run_and_its_reads_are_within_the_time_limit(emulator: None) -> None:
+    made = tw.plan(DIGITS, weights="fetch", device="rp2350")
+    profile, board = tw.profile(DIGITS, weights="fetch", device="rp2350"), find("rp2350")
+    reads = api.file_reads(made, board, {}, [count for _, count in profile.reads])
+    ms = profile.latency_ms(board)
+    assert reads and reads.ms and ms and profile.cycles
+    for limit, over in ((ms + reads.ms + 1, 0), (ms + 1, reads.ms - 1)):
+        limits = api.limits_of(board, latency_ms=limit)
+        assert excess(profile, limits)["latency_ms"] == pytest.approx(over, abs=0.01)
+        assert api.latency_excess(made, board, limits, profile.cycles.likely) == pytest.approx(over, abs=0.01)
 
 
 def test_speed_begins_all_reads_early_if_ram_is_left_for_the_stack() -> None:

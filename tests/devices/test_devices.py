@@ -201,10 +201,11 @@ CACHE = '[[cache]]\nkind = "unified"\nbytes = "1k"\nline = 16\n'
 
 def test_wait_states_current_and_caches_are_read(tmp_path):
     path = tmp_path / "mine.toml"
-    flash = '[[memory]]\nname = "f"\nkind = "flash"\naddress = 0\nbytes = "1m"\nwait_states = 4\n'
+    flash = '[[memory]]\nname = "f"\nkind = "flash"\naddress = 0\nbytes = "1m"\nwait_states = 4\nbus_cycles = 2\n'
     path.write_text(GOOD.replace("sources", "run_ma = 3\nvolts = 1.8\nsources") + flash + CACHE + "ways = 4\n")
     device = find(str(path))
     assert (device.flash_waits, device.run_ma, device.volts) == (4, 3, 1.8)
+    assert [memory.bus_cycles for memory in device.memories] == [1] * (len(device.memories) - 1) + [2]
     assert device.caches == (Cache("unified", 1024, 16, 4),)
 
 

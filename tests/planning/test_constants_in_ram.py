@@ -18,7 +18,7 @@ from tinyweave.api.plans import with_weights
 from tinyweave.codegen import constants_of
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
-from tinyweave.kernels.layer_cycles import COPIED_WORD, FlashReads
+from tinyweave.kernels.layer_cycles import COPIED_WORD, FlashReads, cycles_to_copy
 from tinyweave.planning import (
     Buffer,
     Constant,
@@ -28,7 +28,6 @@ from tinyweave.planning import (
     check,
     constants_in_ram,
     copy_name,
-    cycles_to_copy,
     fetches,
     from_json,
     plan,

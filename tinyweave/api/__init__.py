@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         estimate_layer_cycles,
         estimate_reading,
         explain,
+        file_reads,
         flash_front,
         flash_reads,
         front,

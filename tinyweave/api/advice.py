@@ -437,7 +437,7 @@ def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits
     too_much, too_long = need.excess(limits.flash), plans.latency_excess(plan, board, limits)
     is_open = (limits.flash is not None and too_much is None) or (limits.latency_ms is not None and too_long is None)
     fits = results.verdict((over, too_much, too_long), is_open=is_open)
-    time = plans.estimate_latency_ms(plan, board)
+    time = limits.latency_ms + too_long if too_long and limits.latency_ms else plans.estimate_latency_ms(plan, board)
     return Proposal(changes, plan, sum(plan.arena.values()), need, time, fits, not over, bool(too_long))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,13 +25,14 @@ from ..planning.kernels.flash_budget import code_range
 from ..planning.kernels.stack import stack_bytes
 from ..planning.layouts import MOST_POINTS
 from ..planning.order.order_search import best_order
+from ..planning.request import reading_ms
 from ..planning.search.pareto import COSTS, Candidate, most_distinct
 from ..planning.search.path_search import pareto_front
 from ..simulate.instruction_timing import TIMINGS, Cycles, milliseconds
 from ..support.files import read_file
 from .models import check_kernels
 from .options import PlanOptions
-from .results import FlashEstimate, FlashTraffic, Model, Reordering
+from .results import FileReads, FlashEstimate, FlashTraffic, Model, Reordering
 
 DEFAULT_CORE = "cortex-m4"
 # the plan with the least arena, whatever its stack, since no plan is within 0 bytes; its code is small
@@ -109,12 +110,16 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     hopeless = (over[0] and search.least_bytes > (limits.bytes or 0)) or (
         over[1] and weight_bytes(model.graph) > (limits.flash or 0) and not plan.fetches
     )
-    for objective in other_objectives(plan.objective, over) if any(over) and not (request.fast or hopeless) else ():
+    others = [] if request.fast or hopeless or not any(over) else other_objectives(plan.objective, over)
+    if plan.fetches and over[2] and others:  # reads take a part of the time, and about the same in each plan
+        request = replace(request, limits=limits.beside_reads(planning.read_sizes(plan)))
+        others = [request.objective or "balanced", *others]
+    for objective in others:
         try:
             search, plan = _searched(model, replace(request, objective=objective), known, progress)
         except CompileError:
             continue  # it executes too many multiply-accumulates
-        over = limits_excess(plan, request)
+        over = limits_excess(plan, replace(request, limits=limits))
         plans.append((over, plan))
         if not any(over):
             break
@@ -199,7 +204,8 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
         flash = max(0, need - limits.flash)
     if limits.cycles is None or core not in COST_MODEL_CORES:
         return ram, flash, 0
-    return ram, flash, limits.latency_excess(plan_cycles(plan, core, limits.reads).at_least) or 0
+    layers = limits.beside_reads(planning.read_sizes(plan))
+    return ram, flash, layers.latency_excess(plan_cycles(plan, core, limits.reads).at_least) or 0
 
 
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
@@ -407,14 +413,48 @@ def estimate_latency_ms(plan: Plan, device: Device | None) -> float | None:
     return milliseconds(needed.at_least, device.clock_hz)
 
 
-def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
-    """Estimate the milliseconds by which a plan exceeds the time limit, 0 if it does not.
+def file_reads(
+    plan: Plan, device: Device | None, by_layer: Mapping[str, int], counted: Sequence[int] | None = None
+) -> FileReads | None:
+    """Return a plan's reads of a file of weights, or those `counted` (bytes of each) in a run; None if there are none.
 
-    Return None if there is no time limit or no estimate, or if some layers have no cycle constants and the other layers alone
-    are within the limit.
+    `by_layer` are the cycles of `estimate_layer_cycles`, behind which reads that begin early hide.
     """
-    needed = estimate_cycles(plan, device)
-    return needed and (limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles))
+    sizes, clock_hz = planning.read_sizes(plan) if counted is None else counted, device.clock_hz if device else None
+    if not sizes:
+        return None
+    models = [flash_reads(device, case) if device else None for case in range(3)]
+    is_known = bool(clock_hz and models[1] and models[1].apart)  # the Flash is beside the chip
+
+    def took(sizes: Sequence[int], case: int) -> float:
+        return reading_ms(sizes, models[case] if is_known else None, clock_hz or 0, slowest=case > 0)
+
+    hidden = None
+    if clock_hz and by_layer:
+        steps = [sum(by_layer.get(plan.graph.ops[index].name, 0) for index in stage.ops) for stage in plan.stages]
+        hidden = [0.0, 0.0]
+        for step, reads in planning.fetches(plan).items():
+            windows = [milliseconds(sum(steps[read.start : step]), clock_hz) if read.start < step else 0 for read in reads]
+            for side, case in enumerate((0, 2)):
+                each = sum(min(took([read.bytes], case), ms) for read, ms in zip(reads, windows, strict=True))
+                hidden[side] += min(each, max(windows))  # the reads of a step share the time of the same layers
+    fewest, likely, most = (round(took(sizes, case), 3) for case in range(3))
+    times = likely if is_known else None, [fewest, most], hidden and [round(ms, 3) for ms in hidden]
+    return FileReads(sum(sizes), len(sizes), *times)
+
+
+def latency_excess(plan: Plan, device: Device | None, limits: Limits, taken: int | None = None) -> float | None:
+    """Estimate the milliseconds by which a plan, with its reads of a file of weights, exceeds the time limit, 0 if not at all.
+
+    Return None if there is no time limit or no estimate, or if the layers that have cycle constants are within the limit, but
+    not certainly all layers, or the reads only from a fast memory. `taken` are the cycles of a run, if there was one.
+    """
+    needed = estimate_cycles(plan, device) if taken is None else CycleEstimate(taken, ())
+    if needed is None:
+        return None
+    layers = [limits.beside_reads(planning.read_sizes(plan), slowest=slowest) for slowest in (False, True)]
+    over = layers[0].latency_excess(needed.at_least), layers[1].latency_excess(needed.cycles)
+    return over[0] or (None if over[1] else over[1])
 
 
 def estimate_flash(plan: Plan, device: Device | None = None) -> FlashEstimate:

@@ -141,6 +141,16 @@ class FlashTraffic(NamedTuple):
     code: int
 
 
+class FileReads(NamedTuple):
+    """Reads of a file of weights by a callback in one inference; no other time includes theirs."""
+
+    bytes: int
+    reads: int
+    ms: float | None  # None if the callback reads from an unknown memory
+    ms_range: list[float]
+    hidden_ms_range: list[float] | None  # of these, what passes while layers compute, if the two do not disturb each other
+
+
 @dataclass(frozen=True, eq=False)
 class Profile:
     """Measurements of one inference on an emulated core. Sizes are measured in bytes; cycles are estimated from instructions.
@@ -426,7 +436,7 @@ def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int 
     return {
         "ram": limits.ram_excess(profile.arena, profile.static + profile.stack + more_ram) or 0,
         "flash": 0 if limits.flash is None else max(0, profile.flash + more_flash - limits.flash),
-        "latency_ms": limits.latency_excess(likely) or 0,
+        "latency_ms": limits.beside_reads([count for _, count in profile.reads]).latency_excess(likely) or 0,
     }
 
 

@@ -150,8 +150,10 @@ def flash_waits(core: str, device: Device | None) -> FlashWaits | None:
         return FlashWaits(LineWaits(*fills[0]), LineWaits(*fills[1]), bus.prefetch)
     if (waits := device.flash_waits) is None:
         return None
-    # at most a cycle for each transfer on the bus; at best all code is prefetched in time, if it has a cache of its own
-    data = Cycles(waits, waits, waits + LINE_WORDS)
+    # at most a clock of the bus for each transfer; request, access and answer each last a clock of a slower bus, not the core's
+    slow = max(memory.bus_cycles for memory in device.memories)
+    data = Cycles(waits, waits, waits + LINE_WORDS * slow + 3 * (slow - 1))
+    # at best all code is prefetched in time, if it has a cache of its own
     code = data if any(cache.kind == "unified" for cache in device.caches) else data._replace(fewest=0)
     return FlashWaits(LineWaits(code, code), LineWaits(data, data))
 
@@ -399,7 +401,8 @@ def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits 
     assert stack is not None, "it ran on an emulated core"
     if latency_ms is not None:
         taken, foreseen = _profile(run, device, by_step=False).cycles, estimate_cycles(plan, device)
-        if taken is not None and foreseen is not None and foreseen.at_least and limits.latency_excess(taken.likely):
+        layers = limits.beside_reads(planning.read_sizes(plan))
+        if taken is not None and foreseen is not None and foreseen.at_least and layers.latency_excess(taken.likely):
             latency_ms *= foreseen.at_least / taken.likely
     rest = run.build.sizes["static"] + stack
     if latency_ms == limits.latency_ms and not limits.ram_excess(plan.arena, rest):

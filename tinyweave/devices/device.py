@@ -29,7 +29,8 @@ FOLDER = Path(__file__).parent / "parts"
 FORM = "'tinyweave docs devices' has every key, and a complete file"
 KEYS = ("name", "core", "clock_hz", "memory", "sources", "aliases", "note", "cache", "run_ma", "volts", "isa", "nearest")
 BUS_KEYS = ("bus_bits", "bus_hz", "overhead", "latency")
-MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "external", *BUS_KEYS, "overhead_next", "prefetch")
+FLASH_KEYS = ("wait_states", "bus_cycles", "external", *BUS_KEYS, "overhead_next", "prefetch")
+MEMORY_KEYS = ("name", "kind", "bytes", "address", *FLASH_KEYS)
 CACHE_KEYS = ("kind", "bytes", "line", "ways")
 # generous limits, so that no absurd value is computed with, printed or written into C
 MAX_FILE = 1 << 16  # bytes
@@ -41,6 +42,7 @@ MAX_NUMBER = {
     "bytes": 1 << 32,
     "address": 1 << 32,
     "wait_states": 1000,
+    "bus_cycles": 16,
     "bus_bits": 16,
     "bus_hz": 10**9,
     "overhead": 1000,
@@ -112,6 +114,7 @@ class Memory:
     wait_states: int | None = None  # core cycles that a read waits at `clock_hz`; None if unknown
     external: bool = False  # this Flash is a separate chip, of the size that is usual on the boards
     bus: Bus | None = None  # of an external Flash; None if unknown
+    bus_cycles: int = 1  # core cycles per clock of the bus of a Flash on the chip
 
 
 class AddressRange(NamedTuple):
@@ -317,10 +320,11 @@ def _memory(path: Path, bank: Any, where: str) -> Memory:
     if not isinstance(external, bool) or (external and kind != "flash"):
         raise _mistake(path, f"{where}external", "must be true or false, and may be true for kind 'flash' only")
     waits = _number(path, bank, "wait_states", where, int, lower_bound=0) if "wait_states" in bank else None
+    per_clock = _number(path, bank, "bus_cycles", where, int) if "bus_cycles" in bank else 1
     bus = _bus(path, bank, where) if any(key in bank for key in (*BUS_KEYS, "overhead_next", "prefetch")) else None
     if bus and (not external or waits is not None):
         raise _mistake(path, f"{where}bus_bits", "needs external = true, and no wait_states")
-    return Memory(name, kind, size, address, waits, external, bus)
+    return Memory(name, kind, size, address, waits, external, bus, per_clock)
 
 
 def _bus(path: Path, bank: dict[str, Any], where: str) -> Bus:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -106,6 +106,12 @@ class FlashReads(NamedTuple):
         if self.code_cache <= SMALL_CACHE:
             return runs * RUN_BYTES / self.code_line * self.waits
         return alone * RUN_BYTES / self.code_line * self.cold
+
+
+def cycles_to_copy(sizes: Collection[int], reads: FlashReads | None) -> float:
+    """Estimate the cycles to copy arrays from Flash to RAM, by their sizes; without `reads`, from Flash without wait states."""
+    waits = sum(reads.of_constants(size, 1, alone=1) for size in sizes) if reads else 0
+    return waits + COPIED_WORD * sum(sizes) / 4
 
 
 def layer_cycles(

@@ -8,7 +8,7 @@ which are alive in the step that needs them, and from the step on in which their
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import Graph
-from ..kernels.layer_cycles import COPIED_WORD, FlashReads
+from ..kernels.layer_cycles import FlashReads
 from .fuse.rematerialise import reads_by_channel
 from .fuse.row_schedule import rules_of
 from .kernels.cycles import cycles_per_op
@@ -157,6 +157,11 @@ def fetches(plan: Plan) -> dict[int, list[Fetch]]:
     return dict(sorted(found.items()))
 
 
+def read_sizes(plan: Plan) -> list[int]:
+    """Return the bytes of each call of the callback in one inference."""
+    return [read.bytes for step, reads in fetches(plan).items() if step >= 0 for read in reads]
+
+
 def with_early_fetches(plan: Plan) -> Plan:
     """Return an unchecked plan whose reads of a file begin in earlier steps, while other layers compute, if RAM is free there.
 
@@ -208,12 +213,6 @@ def without_copies(plan: Plan) -> Plan:
     buffers = tuple(buffer for buffer in plan.buffers if buffer.name not in names)
     offsets = {buffer.name: plan.offsets[buffer.name] for buffer in buffers}
     return replace(plan, buffers=buffers, offsets=offsets, arena=_ends(plan, buffers, offsets), lower_bound=0, copies={})
-
-
-def cycles_to_copy(sizes: Collection[int], reads: FlashReads | None) -> float:
-    """Estimate the cycles to copy arrays from Flash to RAM, by their sizes; without `reads`, from Flash without wait states."""
-    waits = sum(reads.of_constants(size, 1, alone=1) for size in sizes) if reads else 0
-    return waits + COPIED_WORD * sum(sizes) / 4
 
 
 def worth_copying(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ..kernels.layer_cycles import FlashReads
+from ..kernels.layer_cycles import FlashReads, cycles_to_copy
 from .kernels.flash_budget import OtherFlash
 from .memories import excess
 from .search.pareto import PathObjective
 
 Objective = Literal[PathObjective, "flash"]
+# of a callback that reads weights from an unknown memory: an SD card on SPI, and SPI Flash with four lines at 80 MHz
+CALLBACK_BYTES_PER_S = 1_000_000, 40_000_000
 ROUNDING = 1e-6  # cycles; milliseconds times a clock frequency is rarely a whole number
 
 
@@ -25,6 +27,12 @@ class Limits:
     latency_ms: float | None = None  # per inference, at `clock_hz`
     clock_hz: float | None = None
     reads: FlashReads | None = None  # wait states and cache lines of Flash; None for zero wait states
+
+    def beside_reads(self, sizes: Collection[int], *, slowest: bool = False) -> Limits:
+        """Return the limits of the layers: the time less that in which a callback reads a file of weights (`reading_ms`)."""
+        if self.latency_ms is None or self.clock_hz is None:
+            return self
+        return replace(self, latency_ms=self.latency_ms - reading_ms(sizes, self.reads, self.clock_hz, slowest=slowest))
 
     @property
     def bytes(self) -> int | None:
@@ -69,6 +77,16 @@ class Limits:
             return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
         free = max(0, *(count - arena.get(name, 0) for name, count in memories.items()))
         return excess(arena, memories) + max(0, rest - free)
+
+
+def reading_ms(sizes: Collection[int], reads: FlashReads | None, clock_hz: float, *, slowest: bool = False) -> float:
+    """Return the milliseconds in which a callback reads a file of weights, by the bytes of each read.
+
+    If the Flash is beside the chip, it is assumed to copy from there; otherwise from the fastest or `slowest` memory.
+    """
+    if reads and reads.apart:
+        return round(cycles_to_copy(sizes, reads)) / clock_hz * 1e3
+    return sum(sizes) / CALLBACK_BYTES_PER_S[not slowest] * 1e3
 
 
 @dataclass(frozen=True)

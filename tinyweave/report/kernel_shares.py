@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..planning.request import CALLBACK_BYTES_PER_S
 from .columns import duration, rounded
-from .record import CALLBACK_BYTES_PER_S, Record
+from .record import Record
 
 MOST_REASONS, MOST_NAMES = 5, 3  # named reasons for portable kernels, and named layers per reason
 COSTLY = 0.01  # share of the cycles; reasons whose layers take less in all are not named

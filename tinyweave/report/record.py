@@ -18,8 +18,9 @@ from ..codegen.buffers import buffer_records, stage_records
 from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
+from ..kernels.layer_cycles import cycles_to_copy
 from ..ops import macs, macs_original
-from ..planning import Fetch, Limits, Plan, cycles_to_copy, fetches, without_copies
+from ..planning import Limits, Plan, without_copies
 from ..simulate.instruction_timing import Cycles, milliseconds
 from .in_time import stream_record
 from .schema import VERSION
@@ -31,8 +32,6 @@ if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..simulate.compare import Verification
 
 Record = dict[str, Any]
-# of a callback that reads weights from an unknown memory: an SD card on SPI, and SPI Flash with four lines at 80 MHz
-CALLBACK_BYTES_PER_S = 1_000_000, 40_000_000
 
 
 def record(
@@ -74,12 +73,12 @@ def record(
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
         "flash_waits": profile.waits if profile else None,
         "flash_reads": _reading(profile.reading) if profile else None,
-        "file_reads": _file_reads([count for _, count in profile.reads], plan, device) if profile and plan else None,
+        "file_reads": _file_reads(plan, device, by_shape, profile) if profile else None,
         "latency_ms": _latency_ms(profile, device),
         "energy_mj": _energy_mj(profile, device),
         **_of(profile, "core", "compiler"),
         "plain_c": list(profile.foreign) if profile else None,
-        "plan": _planned(plan, device),
+        "plan": _planned(plan, device, by_shape),
         "advice": None,
         "remedies": None,
         "least": None,
@@ -97,7 +96,7 @@ def record(
     }
 
 
-def _planned(plan: Plan | None, device: Device | None) -> Record:
+def _planned(plan: Plan | None, device: Device | None, by_shape: Mapping[str, int]) -> Record:
     return {
         "steps": len(plan.stages) if plan else None,
         "objective": plan.objective or None if plan else None,
@@ -105,11 +104,7 @@ def _planned(plan: Plan | None, device: Device | None) -> Record:
         "channels_once": dict(plan.channels_once) if plan else None,
         **foreseen(plan, device),
         "flash_reads": _reading(api.estimate_reading(plan, device)) if plan else None,
-        "file_reads": _file_reads(
-            [read.bytes for at, reads in fetches(plan).items() if at >= 0 for read in reads], plan, device
-        )
-        if plan
-        else None,
+        "file_reads": _file_reads(plan, device, by_shape),
         "copies": _copies(plan, device) if plan and plan.copies and not plan.fetches else None,
         "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
     }
@@ -128,37 +123,12 @@ def _copies(plan: Plan, device: Device | None) -> Record:
     }
 
 
-def _file_reads(sizes: Sequence[int], plan: Plan, device: Device | None) -> Record | None:
-    """Return bytes, number and time of reads of a file of weights, by the bytes of each read; None without reads.
-
-    If the Flash of the device is beside the chip, the callback is assumed to copy from there. Otherwise its memory is unknown,
-    and the range of time is that of `CALLBACK_BYTES_PER_S`. `hidden_ms_range` is the time of reads that pass while layers
-    compute, if they do not disturb each other.
-    """
-    if not sizes:
-        return None
-    in_flash = device if device and device.bus and device.clock_hz else None
-
-    def took(sizes: Sequence[int], case: int) -> float:
-        if in_flash:
-            return milliseconds(round(cycles_to_copy(sizes, api.flash_reads(in_flash, case))), in_flash.clock_hz or 0)
-        return sum(sizes) / CALLBACK_BYTES_PER_S[case < 1] * 1e3
-
-    by_layer, hidden = api.estimate_layer_cycles(plan, device), None
-    if device and device.clock_hz and by_layer:
-        steps = [sum(by_layer.get(plan.graph.ops[index].name, 0) for index in stage.ops) for stage in plan.stages]
-        found = fetches(plan).items()
-        early = [[(read, sum(steps[read.start : at])) for read in reads if read.start < at] for at, reads in found]
-
-        def passes(reads: Sequence[tuple[Fetch, int]], case: int) -> float:
-            windows = [milliseconds(cycles, device.clock_hz or 0) for _, cycles in reads]
-            each = sum(min(took([read.bytes], case), ms) for (read, _), ms in zip(reads, windows, strict=True))
-            return min(each, max(windows, default=0))  # the reads of a step share the time of the same layers
-
-        hidden = [round(sum(passes(reads, case) for reads in early), 3) for case in (0, 2)]
-    fewest, likely, most = (round(took(sizes, case), 3) for case in range(3))
-    times = {"ms": likely if in_flash else None, "ms_range": [fewest, most], "hidden_ms_range": hidden}
-    return {"bytes": sum(sizes), "reads": len(sizes), **times}
+def _file_reads(
+    plan: Plan | None, device: Device | None, by_shape: Mapping[str, int], profile: results.Profile | None = None
+) -> Record | None:
+    counted = [count for _, count in profile.reads] if profile else None
+    reads = api.file_reads(plan, device, by_shape, counted) if plan else None
+    return reads and reads._asdict()
 
 
 def _reading(reading: results.FlashTraffic | None) -> Record | None:
@@ -202,7 +172,7 @@ def _within(
     rest = (profile.static + profile.stack if profile else 0) + beside
     estimate = api.estimate_flash(plan, device) if plan and not profile else None
     cycles = profile.cycles if profile else None
-    too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
+    too_long = api.latency_excess(plan, device, limits, cycles and cycles.likely) if plan else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": estimate.excess(limits.flash) if estimate else _excess(flash, limits.flash),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Callable, Collection, Sequence
@@ -322,7 +323,14 @@ def _latency_line(record: Record) -> str:
     line = f"  time: {'at least' if over is None else 'about'} {duration(taken)} of {limit:g} ms"
     if over and record["latency_ms"] is None and not record["excess"]["ram"]:
         note += f"; the fastest plan {'' if limits['ram'] is None else 'in so much RAM '}with these options"
-    state = "" if over is None else f", {duration(over)} too long" if over else f", {duration(limit - taken)} left"
+    reads = record.get("file_reads") or plan.get("file_reads")
+    least, most = (reads["ms"],) * 2 if reads and reads["ms"] is not None else reads["ms_range"] if reads else (0, 0)
+    state = f", {duration(over)} too long" if over else f", {duration(limit - taken - most)} left" if over == 0 else ""
+    if reads:
+        line += f", reads of the file {' to '.join(dict.fromkeys(map(rounded, (least, most))))} ms more"
+    if reads and over != 0 and taken < limit:
+        rate = reads["bytes"] / (limit - taken) / 1e3
+        state += f"; within the limit if the callback reads at least {math.ceil(rate * 10) / 10:,} MB per second"
     return f"{line}{state} ({note})"
 
 

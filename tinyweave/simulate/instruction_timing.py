@@ -4,9 +4,9 @@ In: the instructions of a basic block, a core, and cache lines fetched from Flas
 cycles, a range over what the sources leave open.
 
 Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DDI 0432), M0+ (DDI 0484), M3 (DDI 0337) and M4
-(DDI 0439) manuals. M7: measurements at quinapalus.com/cm7cycles.html. M33: the M4's figures, whose pipeline is as long, with a
-wider range. E31: SiFive's manuals. ESP32-C3: a pipeline of four stages; M55: LLVM's scheduling model; both agree with published
-benchmarks, cited at the figures.
+(DDI 0439) manuals. M7: measurements on an STM32H730 and an STM32H743, cited at the figures. M33: the M4's figures, whose
+pipeline is as long, with a wider range. E31: SiFive's manuals. ESP32-C3: a pipeline of four stages; M55: LLVM's scheduling
+model; both agree with published benchmarks, cited at the figures.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Timing:
     load: int = 2
     store: int = 1
     indexed: int = 2  # store whose address is the sum of registers
-    multiple: int = 1  # load or store of several words, besides one cycle per word
+    multiple: int = 1  # load or store of several words, besides the cycles to transfer them
+    words: int = 1  # words that such a load or store transfers per cycle
     behind: int = 1  # cycles saved by an access directly after a load whose result is not part of its address
     computed: int = 1  # cycles added if the instruction before an access computes its address
     multiply: int = 1
@@ -56,8 +57,11 @@ class Timing:
     reload: int = 2  # cycles added by a taken branch
     call: int = 0  # cycles that a call adds to `reload`
     missed: int = 0  # cycles added by a mispredicted conditional branch
-    result: int = 2  # with `dual`, cycles until a loaded or multiplied value can be used
-    dual: bool = False  # whether two instructions can start in one cycle
+    dual: bool = False  # whether two instructions can start in one cycle. If so:
+    result: int = 2  # cycles until a loaded or multiplied value can be used
+    address: int = 3  # cycles until a loaded value can be used as an address
+    pairs: bool = False  # whether a load may start with a store, or with a load from the other bank
+    banks: bool = False  # with `pairs`, whether two loads whose banks are unknown use different ones
 
 
 M4 = Timing()
@@ -66,8 +70,19 @@ M3 = replace(M4, accumulate=2, long=4)
 M3_RANGE = (replace(M4_RANGE[0], accumulate=2, long=3), M3, replace(M4_RANGE[2], accumulate=2, long=7))
 M33_RANGE = (replace(M4_RANGE[0], load=1, behind=0), M4, M4_RANGE[2])
 M0_PLUS = Timing(store=2, behind=0, computed=0, divide=0, reload=1, call=1)
-M7 = Timing(load=1, indexed=1, multiple=0, behind=0, computed=0, divide=6, reload=1, missed=7, dual=True)
-M7_RANGE = (replace(M7, divide=3, predicate=0, reload=0, missed=4), M7, replace(M7, divide=12, reload=2, missed=9, result=3))
+# Arm publishes no latencies of the Cortex-M7. Measured on an STM32H730 (quinapalus.com/cm7cycles.html) and on an STM32H743
+# (github.com/jnk0le/random, pipeline cycle test): pairs of independent instructions start together, products in either place;
+# so do a load and a store, and two loads from different banks, which are the even and the odd words. A product is ready after
+# two cycles, but after one to be added to; a word that is loaded after one for arithmetic without a shift, else two; as an
+# address after three; any value can be stored at once. Several words take half a cycle each. LLVM's model of this core agrees,
+# except for addresses (two cycles). Unknown, hence the range: whether branches that are predicted take a cycle, mispredicted
+# ones 4 (LLVM) to 9; banks; whether a product may start second, which GCC's model of this core denies.
+M7 = Timing(load=1, indexed=1, multiple=0, words=2, behind=0, computed=0, divide=6, reload=1, missed=7, dual=True, pairs=True)
+M7_RANGE = (
+    replace(M7, divide=3, predicate=0, reload=0, missed=4, address=2, banks=True),
+    M7,
+    replace(M7, divide=12, reload=2, missed=9, words=1, pairs=False),
+)
 
 
 @dataclass(frozen=True)
@@ -179,7 +194,10 @@ TAKES = {"load": LOADS, "divide": {"sdiv", "udiv"}, "long": LONG, "accumulate": 
 FIELDS = {name: field for field, names in TAKES.items() for name in names}
 SLOW_FLOATS = {"vdiv": 14, "vsqrt": 14, **dict.fromkeys("vmla vmls vnmla vnmls vfma vfms vfnma vfnms".split(), 3)}
 SLOW_OR_LONGER = LONGER | SLOW_FLOATS.keys()
-DSP = tuple("smla smls smmu smmla smmls smul smua smus sxt uxt pkh ssat usat sadd ssub rev".split())
+DSP = tuple("sxt uxt pkh ssat usat sadd ssub rev".split())  # a dual-issue core starts them first or alone
+EARLY = tuple("bfi sbfx ubfx pkh rev rbit sxta uxta ssat usat".split())  # these take their operands a cycle early, as shifts do
+EXTENDS = ("sxt", "uxt")
+MULTIPLIES = ("mul", "ml", "sml", "smm", "smu", "umul", "umla", "umaa")
 RISCV_WORDS = {"lw", "lwsp"}
 RISCV_NARROW = {"lb", "lbu", "lh", "lhu"}
 RISCV_STORES = {"sb", "sh", "sw", "swsp"}
@@ -287,7 +305,7 @@ def _alone(instruction: Instruction, timing: Timing) -> int:
     if name in STORES:
         return timing.indexed if len(_address(instruction)) > 1 else timing.store
     if name in LONGER:
-        return timing.multiple + (2 if name in PAIRS else _registers(instruction))
+        return timing.multiple - (-(2 if name in PAIRS else _registers(instruction)) // timing.words)
     if name in TABLES:
         return timing.load + 1
     if name.startswith("it") and set(name[2:]) <= {"t", "e"}:
@@ -312,21 +330,39 @@ def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
     """Return the cycles of a basic block on a dual-issue Cortex-M, where independent neighbours may start together."""
-    ready: dict[str, int] = {}  # register -> the cycle from which it may be read
+    written: dict[str, tuple[int, Instruction]] = {}  # register -> the instruction that wrote it, and the cycle of its start
     clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`
     for instruction in instructions:
-        wanted = max((ready.get(register, 0) for register in instruction.read), default=0)
-        if before and wanted <= clock - 1 and _start_together(before, instruction):
+        read = ((register, *written[register]) for register in instruction.read if register in written)
+        wanted = max((start + _until(writer, instruction, register, timing) for register, start, writer in read), default=0)
+        if before and wanted <= clock - 1 and _start_together(before, instruction, timing):
             start, before = clock - 1, None
         else:
             start = max(clock, wanted)
             count = _alone(instruction, timing)
             clock = start + count
             before = instruction if count == 1 else None
-        late = instruction.name in LOADS or instruction.name in LONG or instruction.name.startswith(("mul", "ml", "sm"))
-        for register in instruction.written:
-            ready[register] = start + (timing.result if late else 1)
+        written |= dict.fromkeys(instruction.written, (start, instruction))
     return clock
+
+
+def _until(writer: Instruction, reader: Instruction, register: str, timing: Timing) -> int:
+    """Return the cycles from the start of an instruction until another one can start that reads its result on a Cortex-M7."""
+    is_address = register in _address(reader)
+    if reader.name in STORES and not is_address:
+        return 0
+    if not writer.name.startswith(MULTIPLIES) and writer.name not in LOADS:
+        return 1
+    if is_address:
+        return timing.address if writer.name in LOADS else timing.result
+    if reader.name.startswith(MULTIPLIES):  # sums may come late: the first two operands if they have 64 bits, else the fourth
+        operands = reader.operands.split(", ")
+        is_long, is_sum = reader.name[3:5] == "al", len(operands) == 4 and not reader.name.endswith("ull")
+        late = is_sum and register not in (operands[2:] if is_long else operands[1:3])
+    else:
+        shifted = _shifts_operand(reader) and not reader.name.startswith(EXTENDS)
+        late = writer.name == "ldr" and not (shifted or reader.name in ACCESSES or reader.name.startswith(EARLY))
+    return timing.result - late
 
 
 def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int:
@@ -418,19 +454,32 @@ def _shifts_operand(instruction: Instruction) -> bool:
     return any(f"{shift} #" in instruction.operands for shift in SHIFTS[:4])
 
 
-def _start_together(first: Instruction, second: Instruction) -> bool:
-    if first.written & (second.read | second.written) or {first.name, second.name} & SLOW_OR_LONGER:
+def _start_together(first: Instruction, second: Instruction, timing: Timing) -> bool:
+    """Return whether a Cortex-M7 starts two instructions in one cycle, if all operands are ready."""
+    names = {first.name, second.name}
+    needed = _address(second) if second.name in STORES else second.read
+    if first.written & (needed | second.written) or names & SLOW_OR_LONGER or first.name in BRANCHES:
         return False
-    if first.name in BRANCHES or second.name.startswith(DSP) or second.name in ("sdiv", "udiv"):
+    if second.name.startswith(DSP) or second.name in ("sdiv", "udiv"):
         return False
-    return _units(first).isdisjoint(_units(second))
+    shared = _units(first) & _units(second)
+    if shared == {"memory"} and timing.pairs:
+        return not names <= LOADS or timing.banks or _other_banks(first, second)
+    return not shared
+
+
+def _other_banks(first: Instruction, second: Instruction) -> bool:
+    """Return whether two loads read words of different banks, which their offsets from the same register tell."""
+    places = [one.operands.partition("[")[2].partition("]")[0].partition(", #") for one in (first, second)]
+    (base, _, here), (other, _, there) = places
+    return first.name == second.name == "ldr" and base == other and (int(here or "0", 0) - int(there or "0", 0)) % 8 == 4
 
 
 def _units(instruction: Instruction) -> set[str]:
     """Return the functional units that an instruction needs, among those of which a dual-issue core has only one."""
     name = instruction.name
     needs = {
-        "multiplier": name in LONG or name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus")),
+        "multiplier": name.startswith(MULTIPLIES) or name in STORES,
         "memory": name in ACCESSES,
         "shifter": name.startswith(SHIFTS) or _shifts_operand(instruction),
     }
