@@ -137,16 +137,10 @@ def for_file(model: Model) -> Model:
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:
-    """Return the model as one that takes `hop` new frames of its input window per call.
+    """Return the model as one that takes `hop` new frames per call, and keeps rows that earlier calls computed as state.
 
-    A call computes only the rows that the new frames change; rows that earlier calls computed are kept as state.
-
-    Args:
-        hop: number of frames per call, as a number or digits, or "auto" to choose it from the network's strides. None returns
-            `model` as it is.
-
-    Raises:
-        CompileError: `hop` is malformed, or no layer would have less work than for a whole window.
+    `hop` is a number, digits, or "auto" to choose it from the network's strides; None returns `model` as it is. Raise
+    CompileError if it is malformed, or no layer would have less work than for a whole window.
     """
     if hop is None:
         return model

@@ -427,11 +427,7 @@ class Fit:
 
 
 def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int = 0) -> dict[str, float]:
-    """Return the amounts by which measurements exceed limits; each is 0 if within the limit, unlimited or unknown.
-
-    Returns:
-        `ram` and `flash` in bytes, `latency_ms` in milliseconds.
-    """
+    """Return the excess over limits, `ram` and `flash` in bytes, `latency_ms` in milliseconds; 0 if none or unknown."""
     likely = profile.cycles.likely if limits.cycles is not None and profile.cycles else None
     return {
         "ram": limits.ram_excess(profile.arena, profile.static + profile.stack + more_ram) or 0,

@@ -219,13 +219,7 @@ def _reading(run: target.Run, waits: FlashWaits, device: Device) -> FlashTraffic
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
-    """Return the count (instructions or cycles) of each layer, by name.
-
-    A layer that runs unfused has the count of its step, a layer of a fused stage the count of its kernel calls.
-
-    Args:
-        parts: (step, layer) -> count; the layer is "" for the code of a step that belongs to no layer.
-    """
+    """Return the count (instructions or cycles) of each layer: of its step or, in a fused stage, of its kernel calls."""
     counts = {layer: count for (_, layer), count in parts.items() if layer}
     whole = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
     return counts | {plan.graph.ops[stage.ops[0]].name: count for stage, count in whole}

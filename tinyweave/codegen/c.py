@@ -47,10 +47,7 @@ def array(ctype: str, name: str, values: np.ndarray, layout: str = "") -> str:
 
 
 def value(item: object) -> str:
-    """Return the C initialiser of a number, a sequence or a mapping (a struct with named members).
-
-    Text is returned as it is: it must be a C expression.
-    """
+    """Return the C initialiser of a number, a sequence or a mapping (a struct with named members). Text is C already."""
     if isinstance(item, (int, np.integer)):
         return integer(int(item))
     if isinstance(item, (float, np.floating)):

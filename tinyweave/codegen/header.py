@@ -141,10 +141,7 @@ int {m}_invoke(const {m}_memory *memory, const {m}_io *io);
 
 
 def header(plan: Plan, name: str, origin: Origin, in_file: int = 0) -> str:
-    """Return the text of <m>.h: the API, the sizes of the memories, macros for inputs and outputs, and conversion functions.
-
-    `in_file` is the number of bytes of the file of weights; 0 if there is none.
-    """
+    """Return the text of <m>.h; `in_file` is the number of bytes of the file of weights, 0 if there is none."""
     prefix = name.upper()
     sizes = [f"#define {prefix}_{memory.upper()}_BYTES {size}" for memory, size in plan.arena.items()]
     memories = [
@@ -224,11 +221,7 @@ FRAMES = """\
 
 
 def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:
-    """Return the network's inputs, then its outputs.
-
-    Returns:
-        For each: "input" or "output", its index, its tensor, and whether it is streamed row by row.
-    """
+    """Return the network's inputs, then its outputs: the word, its index, its tensor, whether it is streamed row by row."""
     graph = plan.graph
     sides = ("input", graph.inputs, plan.streamed_inputs), ("output", graph.outputs, plan.streamed_outputs)
     return [
@@ -251,10 +244,7 @@ def _word(plan: Plan, end: str) -> int:
 
 
 def end_words(plan: Plan) -> np.ndarray:
-    """Return the words of inputs and outputs in a file of weights: scale, zero point, multiplier and shift of each.
-
-    Multiplier and shift are those of the _q16 functions; 0 where there are none.
-    """
+    """Return scale, zero point, _q16 multiplier and shift (or 0) of each input and output, for a file of weights."""
     words = np.zeros((len(_ends(plan)), END_WORDS), np.uint32)
     for row, (word, _, tensor, _) in zip(words, _ends(plan), strict=True):
         if has_scale(tensor):
@@ -274,12 +264,7 @@ def _io_lines(plan: Plan, prefix: str) -> list[str]:
 
 
 def _tensor_lines(plan: Plan, macro: str, tensor: Tensor, end: str, by_rows: bool) -> list[str]:
-    """Return the lines of the macros of one input or output.
-
-    Args:
-        macro: How the names of the macros begin.
-        end: Its name in comments, such as "input 0".
-    """
+    """Return the macros of one input or output, whose names begin with `macro`; comments name it `end`, as "input 0"."""
     fate = "" if tensor.data is None else "; constant"
     if end.startswith("input"):
         fate = "; unchanged by invoke" if survives(plan, tensor.name) else "; overwritten by invoke"
@@ -395,11 +380,7 @@ def _by_index(plan: Plan, name: str, which: str) -> str:
 
 
 def _tensor_conversions(plan: Plan, name: str, end: str, tensor: Tensor) -> list[str]:
-    """Return the C functions that convert one input from real to quantised numbers, or one output in both directions.
-
-    Args:
-        end: The name of the input or output, such as "input_0".
-    """
+    """Return the C functions that convert an input to quantised numbers, or an output (`end`: "output_0") both ways."""
     prefix, ctype, (low, high) = name.upper(), CTYPES[tensor.dtype], limits(tensor.dtype)
     scale, zero = f"{prefix}_{end.upper()}_SCALE", f"{prefix}_{end.upper()}_ZERO_POINT"
     pair, also = _q16(end, tensor), ""
@@ -479,12 +460,7 @@ def example_program(plan: Plan, name: str) -> list[str]:
 
 
 def _feeding(name: str, label: str, position: int, tensor: Tensor, memory: str) -> list[str]:
-    """Return the lines of the example program that write one network input.
-
-    Args:
-        label: The C variable for the input, such as "input_0".
-        memory: The C variable of the memories.
-    """
+    """Return the lines of the example program that write one network input, which is the C variable `label`."""
     macro = f"{name.upper()}_INPUT_{position}"
     loop = f"for (int32_t i = 0; i < {macro}_ELEMENTS; ++i) {{"
     if converts(tensor):
@@ -518,10 +494,5 @@ def _callbacks(name: str, plan: Plan) -> list[str]:
 
 
 def _callback_lines(head: str, *lines: str) -> list[str]:
-    """Return the lines of a static C callback that returns 0 at its end.
-
-    Args:
-        head: The result type, name and parameters.
-        lines: The other statements.
-    """
+    """Return a static C callback of a result type, name and parameters (`head`), whose statements end with `return 0`."""
     return [f"static {head}", "{", *(f"    {line}" for line in (*lines, "return 0;")), "}", ""]

@@ -72,11 +72,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Code:
-    """The C of one layer, as an emitter returns it.
-
-    `params` are definitions of constants such as the kernel's parameter struct, `call` the call of the kernel, `note` words
-    for the comment above the call.
-    """
+    """The C of a layer: definitions of constants such as the parameter struct, the kernel's call, and a note about it."""
 
     params: str
     call: str
@@ -218,11 +214,7 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
 
 @dataclass(frozen=True)
 class Traced:
-    """A layer as the trace hook TW_TRACE of the emitted C identifies it.
-
-    A layer that runs unfused is identified by its step; `index` is None. A layer of a fused stage is identified by the step of
-    the stage and the index of the op.
-    """
+    """A layer as the trace hook TW_TRACE identifies it: by its step, and in a fused stage by the index of its op."""
 
     step: int
     index: int | None  # index of the op, if it is in a fused stage; None if the op is a step of its own

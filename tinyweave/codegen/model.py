@@ -104,10 +104,7 @@ def _copyable(constants: Constants) -> list[Constant]:
 
 
 def _no_constants(plan: Plan, at: Mapping[str, str]) -> Constants:
-    """Return the arrays of constants before those of layers; a file of weights begins with the words of inputs and outputs.
-
-    `at` is name of a buffer -> C expression of its address.
-    """
+    """Return the arrays before those of layers: none, or in a file of weights the words of inputs and outputs."""
     constants = Constants(in_file=plan.weights_file, copies={array: at[copy_name(array)] for array in plan.copies})
     if plan.weights_file:
         constants.add(ENDS, end_words(plan), "uint32_t")
@@ -125,10 +122,7 @@ def _constants(plan: Plan) -> Constants:
 
 
 def _check_copies(plan: Plan, constants: Constants) -> None:
-    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' `constants`.
-
-    If a callback reads the constants, all of them have copies.
-    """
+    """Raise CompileError unless the copies of a plan, which may be from a file, are those of its kernels' `constants`."""
     known = {each.name: each for each in _copyable(constants)}
     if plan.fetches and [*known] != [*plan.copies]:  # in the order of the file
         raise CompileError("the plan is damaged: the constants that a callback reads differ from its kernels'", "plan again")
@@ -142,11 +136,7 @@ def _check_copies(plan: Plan, constants: Constants) -> None:
 
 
 def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int, Code | None]:
-    """Return the C of each op by index (None for an op without code), and add the ops' arrays to `constants`.
-
-    Args:
-        at: Name of an activation or a scratch buffer -> C expression of its address.
-    """
+    """Return the C of each op by index (None for an op without code), and add the ops' arrays to `constants`."""
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
         is_fused = stage.tiles is not None
@@ -187,10 +177,7 @@ TILES = "  (tiles)"
 
 
 def buffer_labels(plan: Plan) -> dict[str, str]:
-    """Return name of a buffer -> its label in the memory map.
-
-    A label is the buffer's short name, the names of other tensors in it, and its role, such as "output".
-    """
+    """Return buffer -> its label in the memory map: its short name, other tensors in it, and its role, such as "output"."""
     graph, labels = plan.graph, _labels(plan)
     shown = dict(labels)
     for name, place in plan.places.items():
@@ -224,10 +211,7 @@ def _addresses(plan: Plan) -> dict[str, str]:
 
 
 def _offsets(plan: Plan, in_file: Mapping[str, int]) -> list[str]:
-    """Return one enumerator per tensor, scratch buffer and array of a file: C name, offset, and a comment.
-
-    The comment has a tensor's name in the model. `in_file` is name of an array -> its offset in the file.
-    """
+    """Return an enumerator per tensor, scratch buffer and array of a file (array -> offset): C name, offset, and a comment."""
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
@@ -253,13 +237,7 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
 def _body(
     plan: Plan, name: str, origin: Origin, codes: Codes, *, at: Mapping[str, str], constants: Constants, reset: list[str]
 ) -> str:
-    """Return the text of <m>.c.
-
-    Args:
-        codes: Index of an op -> its C.
-        at: Name of an activation or a scratch buffer -> C expression of its address.
-        constants: The model's arrays, to which the addresses of constant outputs are added.
-    """
+    """Return the text of <m>.c; the addresses of constant outputs are added to `constants`."""
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
@@ -349,10 +327,7 @@ def _bases(plan: Plan, lines: Iterable[str]) -> list[str]:
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return (part, count): a state's initial value consists of `count` copies of `part` along the first axis longer than 1.
-
-    If the value does not repeat, return (value, 1). In this way, the C stores only one copy.
-    """
+    """Split a state's initial value into (part, count), with `count` copies of `part` along the first axis longer than 1."""
     axis = next((axis for axis, extent in enumerate(value.shape) if extent > 1), None)
     if axis is None or (value != value.take([0], axis)).any():
         return value, 1
@@ -360,12 +335,7 @@ def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str], fetching: Fetching) -> str:
-    """Return the C functions init, which checks the memories, copies constants and resets the state, and reset.
-
-    Args:
-        reset: The statements that reset the state; empty if the model has none.
-        at: Name of an activation, a scratch buffer or a copy -> C expression of its address.
-    """
+    """Return the C functions init, which checks the memories and copies constants, and reset, with the statements `reset`."""
     prefix = name.upper()
     body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
     statements = "\n".join(body)
@@ -436,14 +406,9 @@ def _fetching(plan: Plan, at: Mapping[str, str]) -> Fetching:
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """Return the C function that returns the address of an input or output by its index.
+    """Return the C function that returns the address of an input or output (`which`) by index, NULL if it is streamed.
 
-    The address is in an arena or, for a constant tensor, in a constant array. The C function returns NULL for a
-    streamed tensor, and for an index out of range.
-
-    Args:
-        which: "input" or "output".
-        constants: The model's arrays, to which the arrays of constant inputs or outputs are added.
+    The array of a constant output is added to `constants`.
     """
     names, by_rows = (
         (plan.graph.inputs, plan.streamed_inputs) if which == "input" else (plan.graph.outputs, plan.streamed_outputs)

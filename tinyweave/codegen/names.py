@@ -26,13 +26,7 @@ LONGEST_PREFIX = 32
 
 
 def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> dict[str, str]:
-    """Return the files with all kernels renamed from tw_... to <prefix>_tw_...
-
-    Args:
-        files: File name -> text.
-        own: The names of the model's own files, whose comments stay unchanged.
-        prefix: A lower-case C identifier; "" returns the files unchanged.
-    """
+    """Return the files with kernels renamed from tw_... to <prefix>_tw_..., except in comments of the model's `own` files."""
     if not prefix:
         return dict(files)
     if prefix != identifier(prefix) or len(prefix) > LONGEST_PREFIX:

@@ -30,10 +30,7 @@ def schedule_of(stage: Stage) -> RowSchedule:
 
 
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return activation -> C expression of its view, for all activations that a fused stage reads or writes.
-
-    A view (tw_view) says where a map is in memory, and which of its rows. `labels` is activation -> its short name in the C.
-    """
+    """Return activation -> C expression of its view (tw_view), for all that a fused stage reads or writes."""
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles
     placed = [name for name in dict.fromkeys(names) if name is not None and name in plan.places]
@@ -41,10 +38,7 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
 
 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
-    """Return index of an op in a fused stage -> C expression of the rows and columns that its call computes.
-
-    For an op that accumulates its input row by row, these are the rows and columns of the input that the call reads.
-    """
+    """Return op -> C expression of the rows and columns that its call computes (or reads, if it accumulates rows)."""
     expressions = {}
     for index in (node for node in schedule_of(stage).timings if isinstance(node, int)):
         op = plan.graph.ops[index]
@@ -65,13 +59,7 @@ def defines_per_call(plan: Plan, stage: Stage) -> bool:
 def stage_lines(
     plan: Plan, step: int, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
 ) -> list[str]:
-    """Return the lines of C that run a fused stage.
-
-    Args:
-        at: Name of an activation or a scratch buffer -> C expression of its address.
-        maps: Activation -> C expression of its view, from `map_names`.
-        codes: Index of an op -> its C.
-    """
+    """Return the lines of C that run a fused stage; `maps` are the views of `map_names`."""
     stage = plan.stages[step]
     schedule = schedule_of(stage)
     views = [_view(plan, schedule, name, at[name], label) for name, label in maps.items() if name not in schedule.tiles]
@@ -109,11 +97,7 @@ def _call(plan: Plan, codes: Mapping[int, Code | None], step: int, index: int) -
 def _tile(
     plan: Plan, schedule: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
 ) -> list[str]:
-    """Return the C loop of a tile, ops that run together: each pass computes some columns of some rows of the last op's output.
-
-    Args:
-        calls: The lines that call the kernels of the tile's ops.
-    """
+    """Return the C loop of a tile: each pass computes, by `calls`, some columns of some rows of the last op's output."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
     fields, parts, tiles = list[str](), list[list[str]](), list[str]()
@@ -145,11 +129,7 @@ def _timing(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
 
 
 def _read_row(plan: Plan, label: str, name: str) -> list[str]:
-    """Return the lines that fetch the next row of a streamed input from the caller when it is due.
-
-    Args:
-        label: The C expression of the input's view.
-    """
+    """Return the lines that fetch the next row of a streamed input, whose view is the C expression `label`, when it is due."""
     timing, tensor = _timing(plan, {name: label}, name), plan.graph.tensors[name]
     row = f"{timing}.begin"
     return [

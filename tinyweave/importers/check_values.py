@@ -81,12 +81,8 @@ def check_values(
     """Raise CompileError if the graph computes other values than all of `runs`, on two random inputs.
 
     Two, because rounding may change a comparison. A graph with integer scales, or more than MOST_EFFORT, is not compared.
-
-    Args:
-        shapes: the shape of each input in the model.
-        orders: the memory order in `graph` of the axes of each input.
-        runs: other evaluators of the model, by name.
-        tolerance: the difference that rounding may make, of the range of an output.
+    `shapes` are those of inputs in the model, `orders` the memory orders of their axes in `graph`. `tolerance` is a part of the
+    range of an output.
     """
     edges = [graph.tensors[name] for name in (*graph.inputs, *graph.outputs)]
     is_float = graph.inputs and all(edge.quant is None or _is_cast(graph, edge.name) for edge in edges)

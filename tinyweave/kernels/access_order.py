@@ -68,12 +68,7 @@ def first_pixels(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation:
 
 
 def _windows(graph: Graph, op: Op) -> Numbers | None:
-    """Return the index of the first input pixel in the window of each output pixel of a convolution or pooling op.
-
-    Returns:
-        Pixel indices of shape (output rows, output columns), or None if the batch is not 1.
-
-    """
+    """Return the first pixel of each output pixel's window, [output rows, output columns]; None if the batch is not 1."""
     x, out, attrs = graph.input(op), graph.output(op), op.attrs
     if x.shape[0] != 1:
         return None
@@ -607,12 +602,7 @@ def joined(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _run_begins(block: copies.Box) -> tuple[Numbers, int]:
-    """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
-
-    Returns:
-        The element index in the larger tensor at which each run begins, and the elements of a run.
-
-    """
+    """Return where each run of contiguous elements begins in the larger tensor, and the elements of a run."""
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = copies.in_runs(block)
     i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(w))
     begins = (((i + before[0]) * outer_h + y + before[1]) * outer_w + x + before[2]) * outer_c + before[3]

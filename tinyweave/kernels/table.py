@@ -58,14 +58,8 @@ _CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, str], Variant | None]] = W
 def variant_for(graph: Graph, op: Op, core: str = "", also: str = "") -> Variant:
     """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
-    Args:
-        op: An op of `graph`.
-        core: The core, such as "cortex-m4"; "" for portable C only.
-        also: One of ASKED_FOR; kernels that it marks are only returned if it is given.
-
-    Raises:
-        CompileError: No kernel runs the op.
-
+    The core is such as "cortex-m4", or "" for portable C only. Kernels that the table marks with a name of ASKED_FOR are only
+    returned if `also` is that name. Raise CompileError if no kernel runs the op.
     """
     chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, also)
     if key not in chosen:

@@ -35,13 +35,9 @@ IN_ORDER = (  # technique, whether views alias, the largest overlap distance
 
 
 def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best") -> dict[str, int]:
-    """Return how the planner's techniques shrink the arena: technique -> arena bytes with this technique and all before it.
+    """Return technique -> arena bytes with this technique and all before it; the last value is the arena of the plan.
 
-    Keys are "file order", "best order", "+ views", "+ in-place" and so on, in this order; the last value is the arena of the
-    plan. All buffers count as if they were in one memory.
-
-    Args:
-        planned: the plan by `strategy`; computed if left out.
+    Keys are "file order", "best order", "+ views", "+ in-place" and so on. All buffers count as if they were in one memory.
     """
     planned, name = planned or plan(graph, Request(strategy)), strategy.partition(":")[0]
     kernels, arenas = _kernels_of(graph, planned), dict[str, int]()

@@ -53,12 +53,8 @@ def plan_in_order(
 ) -> Plan:
     """Return the checked plan that runs the ops unfused, in the given order.
 
-    Args:
-        max_distance: largest overlap distance to use, in bytes. A kernel may overwrite an operand if its output starts at least
-            the kernel's overlap distance below the operand. By default no output overlaps an operand.
-        share: whether views, such as outputs of reshapes, share the memory of their input; otherwise they are copies.
-        moves: whether tensors may be relocated between steps if the arena exceeds the largest step.
-        parts: whether outputs of splits may lie inside their input, and inputs of concatenations inside their output.
+    `max_distance` is the largest overlap distance to use, in bytes; by default no output overlaps an operand. `share` says
+    whether views share the memory of their input; otherwise they are copies.
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
     layout = lay_out(graph, unfused_stages(order), shared, max_distance=max_distance, kernels=kernels)
@@ -121,15 +117,10 @@ def _buffer(tensor: Tensor, ring_rows: int | None, life: Life) -> Buffer:
 
 
 def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> list[Plan]:
-    """Place the buffers of a layout: return one or two unchecked plans.
+    """Place the buffers of a layout: return an unchecked plan and, if it relocates tensors, one without relocations.
 
-    Args:
-        moves: whether tensors may be relocated (copied between steps) if that makes the arena smaller.
-        tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
-
-    Returns:
-        The plan. If it relocates tensors, a second item is the plan without relocations, which needs more bytes and fewer
-        cycles.
+    With `moves`, tensors may be copied between steps if that makes the arena smaller. `tries` limits the exact search, in
+    placements of one buffer; 0 for a greedy placement only.
     """
     placed, unmoved = place(layout.buffers, layout.rules, tries=0), list[Plan]()
     lower_bound = placed.lower_bound

@@ -19,23 +19,15 @@ TRIES_TO_CHOOSE = 10_000  # placements of one buffer per distribution; the chose
 
 
 def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
-    """Return by how many bytes arenas exceed the memories that hold them, summed over the memories.
-
-    Both arguments map the name of a memory to bytes: used in the arena, and available. A memory that is not listed has 0 bytes.
-    """
+    """Return by how many bytes arenas (memory -> bytes) exceed memories, of which one that is not listed has 0 bytes."""
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
 def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least: bool = False) -> Plan:
-    """Return `plan` with its buffers distributed over several memories; all are in the first memory if they fit there.
+    """Return `plan`, unchecked, distributed over several memories with the least excess, then the least slow traffic.
 
-    Args:
-        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
-        least: whether few bytes in all memories together matter more than little traffic to slow memories.
-
-    Returns:
-        The unchecked distribution with the least excess over the memories, among the ones that were tried; of equal ones, the
-        one with the least traffic to slow memories.
+    All buffers are in the first memory if they fit there. `overlap`: whether outputs may overlap operands as the plan's rules
+    allow. `least`: whether few bytes in all memories together matter more than little traffic to slow memories.
     """
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
@@ -60,11 +52,7 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least:
 
 
 def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, least: bool = False) -> Plan:
-    """Return `plan`, unchecked, distributed over the first memory map that holds it, or over the one with the least excess.
-
-    Args:
-        maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
-    """
+    """Return `plan`, unchecked, over the first of the memory maps that holds it, or over the one with the least excess."""
     plans: list[Plan] = []
     for memories in maps:
         plans.append(distribute(plan, memories, overlap=overlap, least=least))

@@ -82,11 +82,7 @@ def front(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None
 
 
 def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
-    """Return the plan with the least RAM that recomputes nothing. It is not checked.
-
-    Args:
-        request: its strategy and streamed inputs and outputs apply; its limits and objective are ignored.
-    """
+    """Return the unchecked plan with the least RAM that recomputes nothing; limits and objective are ignored."""
     return best_plan(PlanSpaces(graph, streamed_io(graph, request)).of((kernels,), request.strategy, 1.0), "size")
 
 

@@ -1,7 +1,4 @@
-"""Functions that emitters share: calls on whole tensors, rows or images, and members that several parameter structs have.
-
-Members are the initialisers of a struct: name -> value.
-"""
+"""Functions that emitters share: calls, and members (the initialisers of a struct, name -> value) that several structs have."""
 
 from __future__ import annotations
 
@@ -94,10 +91,7 @@ def clamp(layer: Layer, activation: str) -> Members:
 
 
 def window_note(layer: Layer) -> str:
-    """Return the window and the fused activation as comments print them.
-
-    "3x3/2 relu" is a 3x3 kernel with stride 2 and a relu.
-    """
+    """Return the window and the fused activation for comments: "3x3/2 relu" is a 3x3 kernel with stride 2 and a relu."""
     kernel, stride = kernel_size(layer.graph, layer.op), layer.op.attrs["stride"]
     dilation = tuple(layer.op.attrs.get("dilation", (1, 1)))
     step = f"{stride[0]}" if stride[0] == stride[1] else f"{stride[0]}x{stride[1]}"
@@ -136,12 +130,7 @@ def fused_activation(layer: Layer) -> str:
 
 
 def operand_members(layer: Layer) -> tuple[Members, Members]:
-    """Return two groups of struct members for an op on operands a and b.
-
-    Returns:
-        The members a, b and out: the extents of the operands and the output. Then the members a_zero, b_zero and out_zero: the
-        zero points of the tensors that are quantised.
-    """
+    """Return the extents a, b and out of an op on operands a and b, and the zero points of those that are quantised."""
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
     shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None

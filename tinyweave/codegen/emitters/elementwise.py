@@ -103,10 +103,7 @@ def mul_members(layer: Layer) -> list[Members]:
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
-    """Return the struct members of two factors: for inputs at or above the zero point, and for inputs below it.
-
-    Each of the two groups has the multiplier and shift of its factor.
-    """
+    """Return multiplier and shift of two factors as members: for inputs at or above the zero point, and for inputs below it."""
     (positive, positive_shift), (negative, negative_shift) = slopes
     return (
         {"positive_multiplier": positive, "positive_shift": positive_shift},

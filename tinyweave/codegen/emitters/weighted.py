@@ -103,11 +103,8 @@ def less_zero_table(
 ) -> str:
     """Add an array of biases less the zero point times the sums of weights, which MVE kernels need, and return its C name.
 
-    Args:
-        bias: The index of the op's input that is the bias; None: the biases are 0.
-        weights: The index of the op's input that is the weights.
-        zero: The zero point that the weights are multiplied with.
-        rows: The number of biases; None: one per row of the weights.
+    `bias` and `weights` are indices of the op's inputs; without a bias (None) the biases are 0. There are as many `rows` of
+    weights as biases; None for the first axis of the weights.
     """
     given, values = None if bias is None else layer.optional_input(bias), layer.input(weights).data
     assert values is not None
@@ -266,12 +263,9 @@ def lstm_code(layer: Layer, *members: Members) -> Code:
 
 
 def lstm_members(layer: Layer, bias: np.ndarray) -> list[Members]:
-    """Return the members of the struct tw_lstm.
+    """Return the members of the struct tw_lstm; `bias` are the biases [cell][gate] of the products with the input.
 
     The weights of a cell's four gates are stored side by side, since the gates share each input.
-
-    Args:
-        bias: The biases [cell][gate] of the products with the input.
     """
     graph, op = layer.graph, layer.op
     p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)

@@ -297,15 +297,10 @@ def eight_at_a_time(given: Filters, *, packed: bool = True, offset: int = 0) -> 
 
 
 def four_at_a_time(weights: NDArray[np.int8]) -> Words:
-    """Return the weights of a recurrent layer in the order of tw_dot4_dsp and tw_dot1_dsp.
+    """Return int8 weights [gate][filter][input] in the order of tw_dot4_dsp and tw_dot1_dsp, as words [gate][word].
 
-    Args:
-        weights: int8 weights [gate][filter][input].
-
-    Returns:
-        Words of shape [gate][word]. In each gate, every four filters are packed for tw_dot4_dsp; the weights of the last one
-        to three filters follow as bytes [filter][input], then up to three bytes of 0.
-
+    In each gate, every four filters are packed for tw_dot4_dsp; the weights of the last one to three filters follow as bytes
+    [filter][input], then up to three bytes of 0.
     """
     gates, count, taps = weights.shape
     quads, rest, groups = taps // 4, taps % 4, gates * (count // 4)

@@ -165,11 +165,7 @@ def rules(
 def saved_bytes(
     graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, last_used: frozenset[str]
 ) -> int:
-    """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step.
-
-    Args:
-        last_used: the owners of memory whose last use is this step.
-    """
+    """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step."""
     target = owner[graph.ops[index].outputs[0]]
     if target != graph.ops[index].outputs[0]:  # inside another tensor or state, whose bytes may be in use already
         return 0

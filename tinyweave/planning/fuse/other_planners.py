@@ -18,19 +18,11 @@ from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_acces
 def patches(
     row_graph: RowGraph, order: Sequence[int], step_bytes: Sequence[int], *, budget: int, grid: int = 0, layers: int = 0
 ) -> list[Stage]:
-    """Return stages of which the first, fused, runs in patches and all others are single unfused ops.
+    """Return stages of which the first, fused, runs in patches and all others are single unfused ops; empty if it cannot.
 
-    The number of patches and of layers that run in patches are chosen for the least RAM. Empty if the first layers cannot run
-    in patches.
-
-    Args:
-        step_bytes: RAM of each step if its op runs unfused.
-        budget: the most multiply-accumulates that the patches may recompute.
-        grid: n for n x n patches, 0 to try all n.
-        layers: how many layers run in patches, 0 to try all numbers.
-
-    Raises:
-        CompileError: `grid` or `layers` is given, but the first layers cannot run in patches.
+    The numbers of patches and layers are chosen for the least RAM. `budget` is the most multiply-accumulates that patches may
+    recompute. `grid` is n for n x n patches, `layers` how many layers run in patches; 0 tries all. Raise CompileError if one is
+    given, but the first layers cannot run in patches.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):

@@ -245,12 +245,8 @@ def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tup
 def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:
     """Return which rows (axis 0) or columns (axis 1) each op of a tile computes in each iteration.
 
-    Args:
-        axis: 0 for rows, 1 for columns.
-
-    Returns:
-        Two mappings. The first is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols`
-        columns for columns. The second is tensor inside the tile -> the most rows or columns of it that exist at a time.
+    The first result is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols` columns for
+    columns. The second is tensor inside the tile -> the most rows or columns of it that exist at a time.
     """
     graph, ops, step, slides = row_graph.graph, tile.ops, (tile.rows, tile.cols)[axis], axis and tile.cached
     known = row_graph.known_spans

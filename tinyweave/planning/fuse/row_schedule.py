@@ -281,13 +281,7 @@ def is_fused(row_graph: RowGraph, ops: Sequence[int]) -> bool:
 
 
 def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> tuple[Stage, ...]:
-    """Return the stages of a plan, with the tiles and the row schedule of each fused stage.
-
-    `stages` are indices of the ops of each stage.
-
-    Raises:
-        ValueError: the ops of a stage cannot be fused.
-    """
+    """Return the stages of a plan, with tiles and row schedules; raise ValueError if ops of a stage cannot be fused."""
     scheduled = list[Stage]()
     for ops in map(tuple, stages):
         tiles, schedule = None, None

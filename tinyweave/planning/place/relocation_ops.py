@@ -39,17 +39,11 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:
-    """Add relocations (ops that copy a tensor to another offset) to a graph.
+    """Add relocations (ops that copy a tensor to another offset) to a graph, and return the names of each relocated tensor.
 
-    Args:
-        steps: the new ops in order: each is the index of an op of `graph`, or the name of a tensor to relocate at this point.
-
-    Returns:
-        The new graph, and the mapping original name -> names of the tensor before the first relocation, then after each. A
-        network output has its original name after the last relocation, every other tensor before the first.
-
-    Raises:
-        CompileError: a name in `steps` is no activation of the graph.
+    `steps` are the ops in order: indices of ops, and names of tensors to relocate. The names are of the tensor before its first
+    relocation, then after each. A network output has its original name after the last one, every other tensor before the first.
+    Raise CompileError if a name in `steps` is no activation.
     """
     counts = {name: steps.count(name) for name in steps if isinstance(name, str)}
     names = {}
