@@ -21,7 +21,7 @@ from tinyweave.ir import CompileError
 from tinyweave.kernels.table import foreign
 from tinyweave.projects import BOARDS, Package, firmware_files
 from tinyweave.projects.example import memory_includes
-from tinyweave.projects.package import filled, memory_name
+from tinyweave.projects.package import arena, filled, memory_name
 from tinyweave.simulate.run import Fault
 from tinyweave.support.files import named
 
@@ -118,7 +118,6 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
     model = package.models[-1]
     if clash := sorted(set(beside) & set(package.files)):
         raise CompileError(f"two files would be called {clash[0]}", "rename the model")
-    is_placed = has_memory_header(model.plan)
     text = filled(
         str(TEMPLATES / template),
         name=model.name,
@@ -126,7 +125,7 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
         includes="\n".join(memory_includes(model)),
         host=filled(str(TEMPLATES / "host.c"), print_integer=filled("print.c")),
         memory=memory_name(model),
-        arena="" if is_placed else filled("arena.c", name=model.name, NAME=model.name.upper()),
+        arena=arena(model),
         **values,
     )
     return replace(package, files={**package.files, **beside}, program={MAIN: text})

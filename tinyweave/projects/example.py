@@ -10,7 +10,7 @@ from ..codegen.header import converts
 from ..codegen.layer import traced
 from ..codegen.memory_header import has_memory_header, placed_section, weights_given
 from ..ir import Tensor
-from .package import Files, Package, PackagedModel, filled, memory_name
+from .package import Files, Package, PackagedModel, arena, filled, memory_name
 
 SHOWN = 4  # most values printed of an output that has no classes
 PER_LINE = 24  # bytes of a sample per line of C
@@ -135,7 +135,7 @@ def _run(package: Package, model: PackagedModel) -> str:
         NAME=prefix,
         package=package.name,
         memory=memory,
-        arena="" if has_memory_header(plan) else filled("arena.c", name=name, NAME=prefix, weights=weights),
+        arena=arena(model, weights),
         streams=_streams(model),
         io=f"&{name}_rows" if plan.streamed_inputs or plan.streamed_outputs else "NULL",
         feeds=_indented(feeds, 2),

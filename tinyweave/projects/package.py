@@ -152,6 +152,13 @@ def memory_name(model: PackagedModel) -> str:
     return f"{model.name}_memories" if has_memory_header(model.plan) else f"{model.name}_ram"
 
 
+def arena(model: PackagedModel, weights: str = "") -> str:
+    """Return the C of a model's arena and of the struct that names it; `weights` are its members for a file of weights."""
+    if has_memory_header(model.plan):
+        return ""
+    return filled("arena.c", name=model.name, NAME=model.name.upper(), weights=weights)
+
+
 def filled(template: str, **values: object) -> str:
     """Return a template (a path, absolute or inside templates/) with each placeholder @{name} replaced by the value `name`."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")

@@ -12,13 +12,12 @@ from typing import Any
 
 from ..codegen.buffers import buffer_records
 from ..codegen.header import has_scale
-from ..codegen.memory_header import has_memory_header
 from ..ir import CompileError, Tensor
 from ..simulate.run import FOLDER
 from ..support import toolchain
 from ..support.page import filled as page
 from .example import memory_includes
-from .package import Files, Package, PackagedModel, below, check_whole, filled, memory_name
+from .package import Files, Package, PackagedModel, arena, below, check_whole, filled, memory_name
 from .readme import readme
 
 FUNCTIONS = ("memories", "init", "reset", "input", "output", "invoke")
@@ -55,7 +54,7 @@ def wasm(package: Package, model: PackagedModel) -> bytes:
         "web/glue.c",
         name=model.name,
         includes="\n".join(memory_includes(model)),
-        arena="" if has_memory_header(model.plan) else filled("arena.c", name=model.name, NAME=model.name.upper(), weights=""),
+        arena=arena(model),
         memory=memory_name(model),
     )
     compiler, flags = toolchain.zig(), [*FLAGS, f"-DTW_TRACE={model.name}_page_trace"]
