@@ -134,7 +134,7 @@ def test_the_flash_of_a_build_is_in_the_range_that_plan_estimates(capsys, chain,
 
 
 def test_boards_that_fit_have_enough_external_flash():
-    measured = SimpleNamespace(arena={"sram": 1}, static=0, stack=0, flash=2_600_000)
+    measured = SimpleNamespace(arena={"sram": 1}, static=0, stack=0, flash=2_600_000, reads=())
     boards = {board.name for board in api.boards_that_fit(measured)}
     assert "rp2040" not in boards and {"rp2350", "esp32-s3"} <= boards
 

@@ -88,7 +88,7 @@ def test_deploy_counts_the_reads_of_the_callback(tmp_path: Path, capsys: pytest.
     made = ["--plan", tmp_path / "c/digits_plan.json", "--samples", 2, "-o", tmp_path / "new.weights"]
     assert run("weights", new, *made) == 0 and len((tmp_path / "new.weights").read_bytes()) == len(file)
     capsys.readouterr()
-    assert run("export", DIGITS, "--weights", "fetch", "--format", "cmake", "-o", tmp_path / "project") == 0
+    assert run("export", *words[:5], "--format", "cmake", "-o", tmp_path / "project") == 0
     assert (tmp_path / "project/src/digits.weights").stat().st_size == len(file)
 
 
@@ -297,7 +297,7 @@ def test_a_channel_that_is_constant_stays(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.emulator
 def test_the_commands_of_weights_md(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulator: None) -> None:
     page = next(page for page in PAGES if page.name == "WEIGHTS.md")
-    by_us = [block for block in blocks(page) if block.mark[0] == "run by"]
+    by_us = [block for block in blocks(page) if block.mark == ("run by", "tests/cli/test_weights.py")]
     monkeypatch.chdir(tmp_path)
     saved(retrained(tw.load(DIGITS).original, 5), Path("new.tflite"))
     assert run("compile", DIGITS, "--name", "kws", "--weights", "file", "-o", "firmware/kws") == 0

@@ -34,6 +34,22 @@ CASES = {
     "norm": of(lambda m, x: torch.cat((x.norm(dim=2), x.norm(1, 2), torch.linalg.vector_norm(x, torch.inf, 2)), 1), 1, 5, 7),
     "norm-of-channels": of(lambda m, x: x.norm(dim=1, keepdim=True) - x, 1, 3, 5, 4),
     "cosine-similarity": of(lambda m, x: functional.cosine_similarity(x, m.linear(x), 2), 1, 5, 7, linear=nn.Linear(7, 7)),
+    "like-sum": of(lambda m, x: x / torch.ones_like(x).cumsum(1).sum(2, keepdim=True), 1, 3, 5, 4),
+    "fill": of(lambda m, x: torch.fill(x, 0.3) + x, 1, 3, 5, 4),
+    "mask-written": of(lambda m, x: torch.index_put(x, [x < 0], torch.tensor(0.3)), 1, 3, 5, 4),
+    "mask-written-by-a-map": of(lambda m, x: torch.index_put(x, [x < 0], x[0, 0, 0, :1]), 1, 3, 5, 4),
+    "fold": of(
+        lambda m, x: functional.fold(2 * functional.unfold(x, (2, 3), stride=(2, 3)), (4, 9), (2, 3), stride=(2, 3)), 1, 2, 4, 9
+    ),
+    "reshape-as": of(lambda m, x: m.linear(x.flatten(1)).reshape_as(x).view_as(x), 1, 2, 4, 9, linear=nn.Linear(72, 72)),
+    "windows-apart": of(lambda m, x: x.unfold(-1, 5, 5).mean(2), 1, 3, 16),
+    "product": of(lambda m, x: x.prod(1), 1, 5, 4, 3),
+    "product-of-all": of(lambda m, x: x.prod() * x, 1, 7),
+    "like": of(lambda m, x: torch.cat([x, torch.zeros_like(x), torch.ones_like(x), torch.full_like(x, 0.3)], 1), 1, 2, 3, 4),
+    "slice-scatter": of(lambda m, x: torch.slice_scatter(x, x[:, :, 1:3] * 2, 2, 2, 4), 1, 2, 5, 4),
+    "select-scatter": of(lambda m, x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), 1, 3, 5, 4),
+    "mm-left": of(lambda m, x: torch.mm(torch.ones(3, 7).tril(), x[0]), 1, 7, 5),
+    "mv": of(lambda m, x: torch.mv(torch.ones(3, 4).tril(), x[0]), 1, 4),
     "logsumexp": of(lambda m, x: torch.logsumexp(x, 1) + x.logsumexp(1, keepdim=True)[:, 0], 1, 3, 5, 4),
     **{
         f"{mode}-by-a-factor": of(lambda m, x, mode=mode: functional.interpolate(x, scale_factor=1.3, mode=mode), 1, 3, 3, 6)

@@ -65,11 +65,10 @@ def test_the_reads_of_a_plan_are_foreseen(model: Model, name: str, optimize: str
     assert estimate is not None and estimate.cycles is not None and reads is not None
     # estimates were fitted with gcc; zig's code takes up to a quarter more, and is placed where it evicts other lines
     is_fitted = "zig" not in run.compiler
-    close = 0.15 if board.core == "cortex-m7" else 0.1  # whose constants were fitted to an earlier, slower timing
-    assert estimate.cycles == pytest.approx(run.cycles.likely, rel=close if is_fitted else 0.25)
+    assert estimate.cycles == pytest.approx(run.cycles.likely, rel=0.1 if is_fitted else 0.25)
     ends = [estimate.cycles - reads.cycles.likely + end for end in (reads.cycles.fewest, reads.cycles.most)]
     assert list(reads.cycles) == sorted(reads.cycles) and reads.constants >= 0.95 * run.weights
-    assert (0.85 if close > 0.1 else 0.95) * ends[0] < run.cycles.likely < (1.05 if is_fitted else 1.25) * ends[1]
+    assert 0.95 * ends[0] < run.cycles.likely < (1.05 if is_fitted else 1.25) * ends[1]
     assert 0.4 * run.reading.constants < reads.constants < (1.35 if is_fitted else 1.5) * run.reading.constants
     without = plan_cycles(plan, board.core).cycles
     assert without is not None and estimate.cycles == pytest.approx(without + reads.cycles.likely, abs=2)
