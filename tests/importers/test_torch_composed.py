@@ -50,6 +50,9 @@ CASES = {
     "select-scatter": of(lambda m, x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), 1, 3, 5, 4),
     "mm-left": of(lambda m, x: torch.mm(torch.ones(3, 7).tril(), x[0]), 1, 7, 5),
     "mv": of(lambda m, x: torch.mv(torch.ones(3, 4).tril(), x[0]), 1, 4),
+    "mask-times-a-map": of(lambda m, x: (functional.max_pool2d(x, 3, 1, 1) == x) * x, 1, 3, 5, 4),
+    "map-times-a-mask": of(lambda m, x: x.mean((2, 3), keepdim=True) * (x > 0), 1, 3, 5, 4),
+    "mask-times-a-mask": of(lambda m, x: torch.where((x > 0) * (x < 1), x, -x), 1, 3, 5, 4),
     "logsumexp": of(lambda m, x: torch.logsumexp(x, 1) + x.logsumexp(1, keepdim=True)[:, 0], 1, 3, 5, 4),
     **{
         f"{mode}-by-a-factor": of(lambda m, x, mode=mode: functional.interpolate(x, scale_factor=1.3, mode=mode), 1, 3, 3, 6)

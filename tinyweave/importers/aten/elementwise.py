@@ -31,6 +31,9 @@ def binary(kind: str) -> Callable[..., Map]:
     def apply(b: Builder, x: Any, y: Any, alpha: float = 1) -> Map:
         if alpha != 1:
             y = y * alpha if not isinstance(y, Map) else binary("mul")(b, y, alpha)
+        masks = [each for each in (x, y) if isinstance(each, Map) and b.tensors[each.tensor].dtype == "bool"]
+        if kind == "mul" and masks:
+            return where(b, masks[0], y if masks[0] is x else x, 0.0) if len(masks) == 1 else binary("logical_and")(b, x, y)
         attrs = {"activation": "none"} if SPECS[kind].fuses_activation else {}
         m, other = (x, y) if isinstance(x, Map) else (y, x)
         if isinstance(other, Map):
