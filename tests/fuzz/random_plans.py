@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -442,7 +443,8 @@ def fault_on(core: str, seed: int, folder: Path, counts: Counter[str]) -> str | 
         found = compare.verdict(compare.truth(made.graph, cases), cases, runs)
     except (UnsoundPlanError, CompileError) as error:
         return str(error)
-    planned = [(each.offset, each.bytes) for step, reads in sorted(fetches(made).items()) if step >= 0 for each in reads]
+    in_turn = [(min(each.start, step), each) for step, reads in fetches(made).items() if step >= 0 for each in reads]
+    planned = [(each.offset, each.bytes) for _, each in sorted(in_turn, key=itemgetter(0))]  # early ones begin in earlier steps
     elsewhere = "in a file" if made.weights_file else "in Flash"
     counts.update(
         ("read" if made.fetches else "copied") if each.name in made.copies else elsewhere for each in constants_of(made)

@@ -154,7 +154,7 @@ def test_an_input_may_have_the_name_of_the_labels(tmp_path: Path) -> None:
     "given, options, message",
     [
         ("empty", {}, "empty' holds no samples; put files of one kind there"),
-        ("missing", {}, "cannot read '.*missing': No such file"),
+        ("missing", {}, "there is no '.*missing'; give a folder, or a "),
         ("mixed", {}, "holds several kinds of samples: arrays, waveforms; give one kind"),
         ("text.txt", {}, "text.txt' holds no samples; give a folder"),
         ("noise.npy", {}, "noise.npy' is not a NumPy file"),

@@ -235,7 +235,7 @@ def test_other_commands_refuse_a_float_model_and_advise_to_quantise(
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("{model}", "--inputs", "{folder}/none.npy"), "No such file"),
+        (("{model}", "--inputs", "{folder}/none.npy"), "there is no "),
         (("{model}", "--inputs", "{folder}"), "holds no samples"),
         (("{model}", "--inputs", "{folder}/a.npz", "--scale", "red"), "--scale red is no number"),
         (("{model}", "--inputs", "{folder}/a.npz", "--offset", "1/0"), "--offset 1/0 is no number"),
