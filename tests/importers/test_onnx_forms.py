@@ -431,6 +431,14 @@ def test_linear_regressors_and_normalizers() -> None:
         check_close(of_ml(nodes, ["y"]), (1, 6))
 
 
+def test_features_that_the_network_computes_with_are_no_labels() -> None:
+    """A support vector machine selects features by the op that elsewhere names classes; the file was "not readable"."""
+    extract = ("ArrayFeatureExtractor", ("x", "p"), ("f",), {})
+    nodes = [("Scaler", ("f",), ("y",), {"offset": [0.0], "scale": [1.0]})]
+    file = of_ml([("LinearClassifier", ("x",), ("l", "p"), CLASSES), extract, *nodes], ["y"])
+    check_refused(file, "ArrayFeatureExtractor (in f)")
+
+
 def test_a_zip_map_is_dropped() -> None:
     zip_map = ("ZipMap", ("p",), ("y",), {"classlabels_int64s": [0, 1, 2]})
     file = of_ml([("LinearClassifier", ("x",), ("l", "p"), CLASSES), zip_map], ["y"])

@@ -173,7 +173,10 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
 
 
 def _labels(graph: Any) -> set[str]:
-    """Return the values that hold labels of an ai.onnx.ml classifier, to be left out if the network has another output."""
+    """Return the values that hold labels of an ai.onnx.ml classifier, to be left out if the network has another output.
+
+    Values that the network computes with are no labels.
+    """
     labels = set[str]()
     for _, node in _in_order(graph.node):
         if node.domain == ML and node.op_type == "LinearClassifier":
@@ -182,7 +185,9 @@ def _labels(graph: Any) -> set[str]:
             node.op_type in KEEPING and not labels.isdisjoint(node.input)
         ):
             labels.update(node.output)
-    return labels if any(value.name not in labels for value in graph.output) else set()
+    read = {name for node in graph.node if labels.isdisjoint(node.output) for name in node.input}
+    is_left = any(value.name not in labels for value in graph.output) and labels.isdisjoint(read)
+    return labels if is_left else set()
 
 
 def _check_nodes(model: Any) -> None:
