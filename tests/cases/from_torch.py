@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
 from types import ModuleType
@@ -14,7 +15,7 @@ from torch import nn
 
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.importers.torch import from_module
+from tinyweave.importers.torch import from_module, from_program
 from tinyweave.ir import Graph
 
 torch.set_num_threads(1)
@@ -70,14 +71,14 @@ def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
 
 
 def distances(
-    module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool | None = False
+    module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool | None = False, core: bool = False
 ) -> tuple[Graph, float, float]:
     """Return the graph of a module, and the errors of numpy and LiteRT relative to torch, in ranges of the output.
 
-    `transposes` says whether the graph must have transposes; None allows both.
+    `transposes` says whether the graph must have transposes; None allows both. With `core`, the graph is of Core ATen.
     """
     inputs = example if isinstance(example, tuple) else (example,)
-    graph = from_module(module, example)
+    graph = from_program(in_core_aten(module, inputs)) if core else from_module(module, example)
     assert transposes is None or ("transpose" in {op.kind for op in graph.ops}) == transposes
     assert all(tensor.dtype in ("float32", "int32", "bool") for tensor in graph.tensors.values())
     with torch.no_grad():
@@ -92,6 +93,13 @@ def distances(
         by_litert = litert.run(to_tflite(graph), [values])[0].outputs if runs else computed
         found.append((furthest(expected, computed), furthest(expected, by_litert)))
     return graph, *min(found)
+
+
+def in_core_aten(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+    """Return the program of a module, decomposed to Core ATen."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch uses what it has deprecated
+        return torch.export.export(module, inputs).run_decompositions()
 
 
 def layouts(value: Any, shape: Sequence[int]) -> list[np.ndarray]:

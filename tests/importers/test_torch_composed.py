@@ -9,16 +9,48 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
-from cases.from_torch import distances, of, trained  # noqa: E402
+from cases.from_torch import Of, distances, in_core_aten, of, trained  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from tinyweave import ops  # noqa: E402
-from tinyweave.importers.torch import from_module  # noqa: E402
+from tinyweave.importers.torch import from_module, from_program  # noqa: E402
+from tinyweave.ir import CompileError  # noqa: E402
 
 MASK = torch.ones(4, 4, dtype=torch.bool).tril()
 CLOSE = 1e-5  # of the output's range
 MATRICES = nn.Parameter(torch.linspace(-1, 1, 60).sin().reshape(3, 4, 5))
+
+
+def stepped(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Write to every second row and column of a copy."""
+    y = x.clone()
+    y[:, :, 1::2] += 1
+    y[..., ::3] = x[:, :, :, 1:3]
+    return y
+
+
+def written(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Write to views of constants, of which copies are also read; torch keeps the numbers as constants without axes."""
+    offset = torch.arange(8.0).reshape(2, 4).clone()
+    before, mask = offset.clone(), torch.ones(8, dtype=torch.bool)
+    offset[1:, 2] = -2.0
+    mask[-4:] = False
+    for number, view in enumerate(
+        (offset[0], offset.t()[3], offset.unsqueeze(0)[0, :, 1], offset.chunk(2, 1)[1], offset.flatten()[4:6])
+    ):
+        view += number + 1
+    offset.unbind(1)[0].mul_(3)
+    return x.masked_fill(~mask, 0.0) + (offset - before).reshape(8)
+
+
+def framed(x: torch.Tensor) -> torch.Tensor:
+    """Write zeros to the first and the last sample; torch writes this without in-place ops, and its norm as another op."""
+    y = x.clone()
+    y[..., 0] = y[..., -1] = 0
+    return y
+
+
 CASES = {
     "group-norm": (nn.Sequential(nn.Conv2d(3, 6, 1), nn.GroupNorm(2, 6)), (1, 3, 5, 4)),
     "group-norm-one": (nn.GroupNorm(1, 6, affine=False), (1, 6, 5, 4)),
@@ -47,6 +79,10 @@ CASES = {
     "product-of-all": of(lambda m, x: x.prod() * x, 1, 7),
     "like": of(lambda m, x: torch.cat([x, torch.zeros_like(x), torch.ones_like(x), torch.full_like(x, 0.3)], 1), 1, 2, 3, 4),
     "slice-scatter": of(lambda m, x: torch.slice_scatter(x, x[:, :, 1:3] * 2, 2, 2, 4), 1, 2, 5, 4),
+    "steps-written": of(stepped, 1, 3, 6, 4),
+    "constant-written": of(written, 1, 8),
+    "written-after-a-norm": of(lambda m, x: framed(m.norm(x)), 1, 4, 8, norm=nn.BatchNorm1d(4)),
+    "grid-of-indices": of(lambda m, x: x[:, :, torch.tensor([[2], [0]]), torch.tensor([0, 3, 1])], 1, 3, 5, 4),
     "select-scatter": of(lambda m, x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), 1, 3, 5, 4),
     "mm-left": of(lambda m, x: torch.mm(torch.ones(3, 7).tril(), x[0]), 1, 7, 5),
     "mv": of(lambda m, x: torch.mv(torch.ones(3, 4).tril(), x[0]), 1, 4),
@@ -124,6 +160,50 @@ def test_a_module_computes_what_torch_does(case: str, litert: ModuleType) -> Non
     torch.manual_seed(17)
     _, ours, by_litert = distances(trained(module), 2 * torch.randn(shape), litert)
     assert ours < CLOSE and by_litert < CLOSE
+
+
+CORE = {
+    "convolutions": (
+        nn.Sequential(
+            nn.Conv2d(3, 6, (3, 2), 2, (1, 0), groups=3),
+            nn.BatchNorm2d(6),
+            nn.MaxPool2d(2, 1),
+            nn.ConvTranspose2d(6, 4, 3, 2, 1, 1),
+        ),
+        (1, 3, 9, 8),
+    ),
+    "signal": (nn.Sequential(nn.Conv1d(3, 4, 3, padding=2, dilation=2), nn.ConvTranspose1d(4, 2, 4, 2, 1)), (1, 3, 9)),
+    "norms": (nn.Sequential(nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.LayerNorm((5, 4)), nn.Softmax(1)), (1, 4, 5, 4)),
+    "pools": (nn.Sequential(nn.AdaptiveAvgPool2d((2, 3)), nn.LogSoftmax(1)), (1, 3, 5, 4)),
+    "resize": (nn.Sequential(nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=1.5, mode="bilinear")), (1, 3, 5, 4)),
+    "spectrum": of(lambda m, x: torch.fft.rfft(x, dim=2, norm="ortho").abs(), 1, 3, 16),
+    "attention": (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (1, 5, 8)),
+    "causal": of(lambda m, x: functional.scaled_dot_product_attention(x, x, x, is_causal=True), 1, 1, 5, 8),
+}
+
+
+@pytest.mark.parametrize("case", CORE)
+def test_core_aten_computes_what_torch_does(case: str, litert: ModuleType) -> None:
+    module, shape = CORE[case]
+    torch.manual_seed(17)
+    _, ours, by_litert = distances(trained(module), 2 * torch.randn(shape), litert, transposes=None, core=True)
+    assert ours < CLOSE and by_litert < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            Of(lambda m, x: sum(functional.max_pool2d_with_indices(x, 2))),
+            "not the statistics of a norm or the positions of maxima",
+        ),
+        (Of(lambda m, x: torch.fft.rfft2(x).abs()), "it transforms several axes"),
+        (Of(lambda m, x: torch.fft.fft(x).abs()), "or computes both halves of the spectrum"),
+    ],
+)
+def test_core_aten_that_is_refused(module: nn.Module, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        from_program(in_core_aten(module, (torch.randn(2, 3, 6, 4),)))
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,11 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
         (Of(lambda m, x: (x.relu(), torch.ones(3))), (1, 4), "output (in ones): it is a constant or not a tensor"),
         (nn.Conv2d(1, 8, 3, padding=1), (1, 4, 4), "its map has 3 axes but its filters have 4"),
         (nn.ConvTranspose2d(1, 8, 2, 2), (1, 4, 4), "its map has 3 axes but its filters have 4"),
-        (Of(lambda m, x: x[:, [0], [1]]), (1, 3, 8, 8), "it has several index tensors; index one axis after the other"),
+        (
+            Of(lambda m, x: x[:, [0, 1], [1, 0]]),
+            (1, 3, 8, 8),
+            "it has several index tensors that are no grid; index one axis after the other",
+        ),
         (
             Of(lambda m, x: nn.functional.fold(nn.functional.unfold(x, 3), 8, 3)),
             (1, 3, 8, 8),

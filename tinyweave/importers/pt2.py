@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from math import ceil, prod
+from math import ceil, isinf, prod
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
@@ -133,7 +133,7 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
     if prod(shape) and (last >= values.size or prod(shape) > max(values.size, MAX_EXPANDED)):
         raise CompileError(f"has the shape {shape} but {values.size:,} values", "the file may be damaged", tensor=key)
-    array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(values, shape, [stored.itemsize * step for step in strides]))
+    array = np.asarray(np.lib.stride_tricks.as_strided(values, shape, [stored.itemsize * step for step in strides]), order="C")
     if np.isnan(array).any():  # a mask may be infinite
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=key)
     return array.astype(stored.newbyteorder("="))
@@ -183,7 +183,7 @@ def _program(
     outputs, updates = _outputs(signature, buffers)
     numbers = _numbers(graph, sizes)
     calls = [_with_numbers(made, numbers) for node in graph["nodes"] for made in _nodes(node)]
-    calls = [_as_full(call, metas, sizes) if call.op in LIKE else call for call in calls] + updates
+    calls = [_as_full(call, metas, sizes) if _is_full(call) else call for call in calls] + updates
     changed = changed_in_place(calls) & {*buffers.values()}
     states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
     read = dict.fromkeys(ref.name for call in calls for ref in refs(call))
@@ -276,11 +276,16 @@ def _with_numbers(node: Node, numbers: Mapping[str, Any]) -> Node:
     return replace(node, args=resolved(node.args, read), kwargs=resolved(node.kwargs, read)) if numbers.keys() & read else node
 
 
-LIKE: dict[str, tuple[float, ...]] = {"full_like": (), "ones_like": (1.0,), "zeros_like": (0.0,)}
+LIKE: dict[str, tuple[float, ...]] = {"eq": (0.0,), "full_like": (), "ones_like": (1.0,), "zeros_like": (0.0,)}
+
+
+def _is_full(call: Node) -> bool:
+    """Return whether a call makes a constant from the shape of a map: an op in LIKE; of comparisons, that with infinity."""
+    return call.op in LIKE and (call.op != "eq" or (isinstance(call.args[1], float) and isinf(call.args[1])))
 
 
 def _as_full(call: Node, metas: Mapping[str, Any], sizes: Mapping[str, int]) -> Node:
-    """Return a call of an op in LIKE as a call of `full`, which is constant even if the network computes the map."""
+    """Return a call for which `_is_full` as a call of `full`, which is constant even if the network computes the map."""
     shape = [
         each["as_int"] if "as_int" in each else size_of(each["as_expr"]["expr_str"], sizes)
         for each in metas[call.name]["sizes"]
@@ -358,7 +363,7 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "add": lambda x, y, alpha=1: x + alpha * y,
     "arange": lambda *limits, **_: _arange(*limits),
     "cat": lambda parts, dim=0: _concatenated(np.concatenate, parts, dim),
-    "clone": lambda x, **_: x,
+    "clone": lambda x, **_: x.copy(),  # an in-place op may change one of them
     "detach": lambda x: x,
     "detach_": lambda x: x,
     "div": lambda x, y: x / y,
@@ -366,7 +371,7 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "expand": lambda x, size, **_: _expanded(x, [x.shape[i - len(size)] if n == -1 else n for i, n in enumerate(size)]),
     "flatten": lambda x, start=0, end=-1: x.reshape(*x.shape[: range(x.ndim)[start]], -1, *x.shape[range(x.ndim)[end] + 1 :]),
     "full": lambda size, value, **_: _filled(size, value),
-    "lift_fresh_copy": lambda x: x,
+    "lift_fresh_copy": lambda x: x.copy(),
     "mean": lambda x, dim=None, keepdim=False, **_: x.mean(_axes(dim), keepdims=keepdim),
     "mul": lambda x, y: x * y,
     "neg": lambda x: -x,
@@ -378,7 +383,7 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "remainder": np.remainder,
     "reshape": lambda x, shape: x.reshape(shape),
     "rsqrt": lambda x: 1 / np.sqrt(x),
-    "select": lambda x, dim, index: x.take(index, dim),
+    "select": lambda x, dim, index: x[(slice(None),) * range(x.ndim)[dim] + (index, ...)],
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "slice": lambda x, dim=0, start=None, end=None, step=1: x[(slice(None),) * range(x.ndim)[dim] + (slice(start, end, step),)],
     "sqrt": np.sqrt,

@@ -80,7 +80,7 @@ REFUSALS = (
     Refusal(
         "positions of maxima are not kept",
         "resize with interpolate instead",
-        torch="max_pool1d_with_indices, max_pool2d_with_indices, max_unpool2d",
+        torch="max_pool1d_with_indices, max_unpool2d",
         onnx="MaxUnpool",
     ),
     Refusal("blocks are not added where they overlap", "use a transposed convolution", onnx="Col2Im"),

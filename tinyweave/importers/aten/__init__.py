@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..channels_last import view
-from . import attention, axes, elementwise, norms, quantised, recurrent, resizing, selecting, spatial, spectrum
+from . import attention, axes, core, elementwise, norms, quantised, recurrent, resizing, selecting, spatial, spectrum
 
 Function = Callable[..., Any]
 OPS: dict[str, Function] = {
+    **core.CORE,
     **elementwise.FUNCTIONS,
     **{name: elementwise.binary(kind) for name, kind in elementwise.COMPARISONS.items()},
     **dict.fromkeys(("and", "bitwise_and", "logical_and"), elementwise.binary("logical_and")),

@@ -369,11 +369,13 @@ def mixed(b: Builder, x: Map, dim: int, weights: np.ndarray) -> Map:
 def slice_scatter(
     b: Builder, x: Any, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Map:
-    """Import aten.slice_scatter: replace the slice [start, end) of the axis `dim` of `x` by `source`; `step` must be 1."""
+    """Import aten.slice_scatter: replace the slice [start, end) of the axis `dim` of `x` by `source`; steps become a gather."""
     extent = x.shape[normalised_axis(len(x.shape), dim)]
     begin, stop, _ = slice(start, end).indices(extent)
     if step != 1:
-        raise Unsupported(f"it writes to a slice of step {step}; only step 1 is supported")
+        places = np.arange(extent)
+        places[begin:stop:step] = range(extent, extent + source.shape[dim])
+        return take(b, concatenation(b, [x, source], dim), dim, places)
 
     def part(first: int, last: int) -> list[Any]:
         whole = slice_(b, x, dim, first, last) if isinstance(x, Map) and first < last else x

@@ -52,6 +52,8 @@ def where(b: Builder, condition: Any, x: Any, y: Any) -> Map:
     """Import aten.where as select_v2: x where the condition is true, else y. Each of them may be constant."""
     given = zip((condition, x, y), (bool, np.float32, np.float32), strict=True)
     whole, names = _broadcast_by(b, [each if isinstance(each, Map) else np.asarray(each, dtype) for each, dtype in given])
+    if isinstance(y, Map) and y.shape == whole.shape and isinstance(condition, np.ndarray) and not condition.any():
+        return y
     return b.map("select_v2", names, whole.axes, whole.dims)
 
 
@@ -151,6 +153,7 @@ def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
 FUNCTIONS = {spec.kind: unary(spec.kind) for spec in functions.FUNCTIONS if not spec.numbers}
 # ATen's name -> op kind
 COMPARISONS = {"eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less", "ne": "not_equal"}
+OF_BATCH = "it uses the statistics of the batch; call eval() first, with running statistics"
 SELU = 1.6732632423543772, 1.0507009873554805  # alpha and scale
 
 
@@ -247,7 +250,7 @@ def batch_norm(
 ) -> Map:
     """Import aten.batch_norm in evaluation mode as a product and a sum with constants, which `passes.fold_float` folds."""
     if training or mean is None or var is None:
-        raise Unsupported("it uses the statistics of the batch; call eval() first, with running statistics")
+        raise Unsupported(OF_BATCH)
     mean, var = constant(mean, "mean"), constant(var, "variance").astype(np.float64)
     if wrong := np.count_nonzero(~((var >= 0) & (var + eps > 0))):
         raise Unsupported(f"its variance is not positive in {wrong} of {var.size} channels; the file may be damaged")

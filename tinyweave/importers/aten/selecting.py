@@ -36,12 +36,19 @@ def index_select(b: Builder, x: Map, dim: int, index: Any) -> Map:
 
 
 def index(b: Builder, x: Map, indices: Sequence[Any]) -> Map:
-    """Import aten.index, x[:, index], where `indices` has one tensor of integers, and None for other axes."""
+    """Import aten.index, x[:, index], or x[rows[:, None], columns] with constants; `indices` has None for other axes."""
     given = [(dim, each) for dim, each in enumerate(indices) if each is not None]
-    if len(given) != 1:
-        raise Unsupported("it has several index tensors; index one axis after the other")
-    ((dim, at),) = given
-    return take_all(b, x, dim, at if isinstance(at, Map) else constant(at, "index"))
+    if len(given) == 1:
+        ((dim, at),) = given
+        return take_all(b, x, dim, at if isinstance(at, Map) else constant(at, "index"))
+    (first, _), *_, (last, _) = given
+    places = [constant(each, "index") for _, each in given]
+    varying = [axis for each in places for axis in range(-each.ndim, 0) if each.shape[axis] > 1]
+    if last - first >= len(given) or varying != sorted({*varying}):
+        raise Unsupported("it has several index tensors that are no grid; index one axis after the other")
+    for (dim, _), each in zip(given, places, strict=True):
+        x = take(b, x, dim, each.ravel())
+    return view(b, x, (*x.shape[:first], *np.broadcast_shapes(*(each.shape for each in places)), *x.shape[last + 1 :]))
 
 
 def index_put(b: Builder, x: Map, indices: Sequence[Any], value: Any, accumulate: bool = False) -> Map:
