@@ -84,9 +84,7 @@ def _graph(program: Any, name: str, compare: bool, shapes: Shapes | None = None)
     try:
         return graph_of(fuse_functions(_converted(program, shapes)), name, runs)
     except CompileError as error:
-        if (
-            aten.elementwise.OF_BATCH in error.why
-        ):  # a decomposed norm does not say whether it is one of a batch or of an instance
+        if aten.elementwise.OF_BATCH in error.why:  # decomposed, it would look like the norm of an instance
             raise
         try:
             return graph_of(fuse_functions(_converted(_decomposed(program), shapes)), name, runs)
