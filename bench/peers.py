@@ -6,12 +6,16 @@ layer of the kinds in cmsis_calls.CALLS, compiled alone, with its kernel, instru
 beside those of one direct call of CMSIS-NN with the same inputs; how many of its values differ from the reference, which ours
 equal; the sums of each model. "Times fewer" is the library's instructions divided by ours, or the ratio of cycles if it is
 smaller. Layers keep their constant channels. Exit code 1: a layer of ours is slower; 2: no layer was compared.
+
+With --networks instead: RAM, instructions and Flash of each whole network by direct calls, that is the maps that live at once,
+the sum of the calls, their functions and constants; and of ours at LEVELS, and with a Flash limit between.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +25,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).with_suffix("")))
 import one_line
-from cmsis_calls import call, has_function
+from cmsis_calls import call, has_function, parts
 from models import lcg_samples, number
 
 from tinyweave import api
@@ -36,6 +40,7 @@ from tinyweave.passes import (
     strip_edges,
     strip_transposes,
 )
+from tinyweave.planning import Limits, Request
 from tinyweave.simulate import emulated
 from tinyweave.simulate.cores import CORES
 from tinyweave.simulate.run import Fault
@@ -43,6 +48,7 @@ from tinyweave.simulate.run import Fault
 OURS = (depthwise_to_conv, crop_windows)  # passes on one layer, of which the library gets the layer before
 NOT_SHARED = (*OURS, attention_rows, shrink_channels, strip_edges, strip_transposes)
 COLUMNS = ("model", "layer", "core", "shape", "kernel", "instructions", "cycles", "CMSIS-NN's instructions", "cycles")
+LEVELS = ("flash", "balanced", "speed")
 SUMS = ("model", "core", "layers", "of them slower", "not compared", *COLUMNS[5:])
 
 
@@ -132,6 +138,40 @@ def layers(path: Path, core: str, optimize: str, library: Path, include: Sequenc
         yield row
 
 
+def most_at_once(graph: Graph) -> int:
+    """Return the most bytes of maps that live at once in the order of the ops; a view is the map that it views."""
+    place, used = dict[str, str](), dict[str, list[int]]()
+    for step, op in enumerate(graph.ops):
+        if spec_of(op).family == "view":
+            place[op.outputs[0]] = place.get(op.inputs[0], op.inputs[0])
+        for name in (*op.inputs, *op.outputs, *(graph.outputs if step + 1 == len(graph.ops) else ())):
+            if name and graph.tensors[name].data is None:
+                used.setdefault(place.get(name, name), []).append(step)
+    spans = [(min(steps), max(steps), graph.tensors[name].bytes) for name, steps in used.items()]
+    return max(sum(size for first, last, size in spans if first <= step <= last) for step in range(len(graph.ops)))
+
+
+def networks(path: Path, core: str, library: Path, include: Sequence[Path]) -> Iterator[tuple[str, str, int, int, int]]:
+    """Yield rows of model, who, bytes of RAM, instructions and bytes of Flash, of CMSIS-NN first."""
+    model = api.load(path, io="int8")
+    graph, needed, instructions = shared_graph(model), dict[str, int](), 0
+    alone = [only(graph, op) for op in computing(graph)]
+    for each in filter(has_function, alone):
+        instructions += call(each, core, lcg_samples(each, 1)[0], library, include).instructions
+        needed |= parts(each, core, library, include)
+    others = sorted({each.ops[0].kind for each in alone if not has_function(each)})
+    yield path.stem, " without ".join(["CMSIS-NN", *others]), most_at_once(graph), instructions, sum(needed.values())
+    plans = {level: api.plan(model, core, optimize=level) for level in LEVELS}
+    profiles = {level: api.profile_plan(model, plan, core, by_step=False) for level, plan in plans.items()}
+    half = (profiles["flash"].flash + profiles["balanced"].flash) // 2
+    request = Request(limits=Limits(flash=half), core=core)
+    with tempfile.TemporaryDirectory() as folder:
+        found = api.deploy_model(model, Path(folder), request, proof=api.ProofOptions(count=1))
+    for level, profile in ({f"--flash {half}": found.profile} | profiles).items():
+        if profile:  # None if no plan has at most that Flash
+            yield path.stem, level, sum(profile.arena.values()), profile.instructions, profile.flash
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path, help=".tflite files")
@@ -139,15 +179,22 @@ def main() -> int:
     parser.add_argument("--library", type=Path, required=True, help="CMSIS-NN as a static library, or a folder with CORE.a")
     parser.add_argument("--include", type=Path, nargs="+", required=True, help="folders of headers: Include of CMSIS-NN")
     parser.add_argument("--optimize", default="speed", help="speed, balanced, or size for the kernels of all cores")
+    parser.add_argument("--networks", action="store_true", help="RAM, instructions and Flash of whole networks")
     options = parser.parse_args()
     cores = [name if name in CORES else f"cortex-{name.replace('+', 'plus')}" for name in options.cores.split(",")]
     if unknown := [core for core in cores if core not in CORES]:
         parser.error(f"no emulated core is called {unknown[0]}; known cores: {', '.join(CORES)}")
     rows = list[Row]()
+    if options.networks:
+        print("| model | core | by | RAM | instructions | Flash |\n|---|---|---|---:|---:|---:|")
     for core in cores:
         library = options.library / f"{core}.a" if options.library.is_dir() else options.library
         for path in options.models:
-            rows += layers(path, core, options.optimize, library, options.include)
+            for name, who, *sizes in networks(path, core, library, options.include) if options.networks else ():
+                print(f"| {name} | {core} | {who} | {' | '.join(map(number, sizes))} |", flush=True)
+            rows += () if options.networks else layers(path, core, options.optimize, library, options.include)
+    if options.networks:
+        return 0
     compared = [row for row in rows if row.theirs]
     print(f"| {' | '.join(COLUMNS)} | times fewer | values that differ |\n|{'---|' * 5}{'---:|' * 6}")
     for row in sorted(compared, key=lambda row: row.ratio):

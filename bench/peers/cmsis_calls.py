@@ -194,6 +194,25 @@ def has_function(graph: Graph) -> bool:
     return "pool" in kind or (not wide if kind == "softmax" else a.y.dtype == "int8")  # softmax on int16 takes tables
 
 
+def linked_call(a: Layer, core: str, folder: Path, library: Path, include: Sequence[Path]) -> emulated.Firmware:
+    """Write the call of a layer into a folder, and link it with the library."""
+    text, out = CALLS[a.op.kind](a), f"AT({a.places[a.out.name]})"
+    code = MODEL.format(constants="\n".join(a.constants), bytes=a.bytes, init=a.init, out=out, call=text)
+    (folder / "mark.c").write_text(code)
+    return linked(core, folder, ("-O2", "-w"), include, library)
+
+
+def parts(graph: Graph, core: str, library: Path, include: Sequence[Path]) -> dict[str, int]:
+    """Return the bytes of each function and constant that the call needs after `init`; its own begin with the op's name."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = linked_call(Layer(graph), core, Path(folder), library, include)
+        own, table = Path(folder, "mark.c").read_text(), emulated.elf(built.path).get_section_by_name(".symtab")
+    spare = {"scratch", *(f"mark_{name}" for name in emulated.FUNCTIONS if name != "invoke")}
+    sizes = {s.name: s["st_size"] for s in table.iter_symbols() if s["st_size"] and s.name not in spare}
+    names = {name: f"{graph.ops[0].name} {name}" if name in own and "arm_" not in name else name for name in sizes}
+    return {names[name]: size for name, size in sizes.items() if "get_buffer_size" not in name}
+
+
 def call(
     graph: Graph,
     core: str,
@@ -205,11 +224,7 @@ def call(
 ) -> Inference:
     """Run a graph of one op, for which the library has a function, on an emulated core by a call of this function."""
     a = Layer(graph)
-    text = CALLS[a.op.kind](a)
-    out = f"AT({a.places[a.out.name]})"
     with tempfile.TemporaryDirectory() as folder:
-        code = MODEL.format(constants="\n".join(a.constants), bytes=a.bytes, init=a.init, out=out, call=text)
-        (Path(folder) / "mark.c").write_text(code)
-        firmware = linked(core, Path(folder), ("-O2", "-w"), include, library)
+        firmware = linked_call(a, core, Path(folder), library, include)
         data = [x.tobytes() for x in inputs]
         return emulated.invoke(firmware, {"sram": a.end + 64}, data, [a.out.bytes], caches=caches)

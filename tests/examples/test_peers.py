@@ -74,3 +74,8 @@ def test_a_layer_is_measured_beside_a_library(count: str, size: str, code: int, 
     assert layer[2:4] == ["cortex-m3", "1x10x7x3 * 16x3x3x3"] and total[2:5] == ["1", str(code), "-"], done.stderr
     assert layer[5:10] == total[5:], "the sums of one layer are its figures"
     assert (layer[10] == "0") == (float(layer[9]) > 1) == (code == 0)
+    if code == 0:
+        done = subprocess.run([*command, "--networks"], capture_output=True, text=True, check=True)
+        theirs, *ours = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| net | ")]
+        assert theirs[2:5] == ["CMSIS-NN", str(10 * 7 * 3 + 5 * 4 * 16), total[7]] and int(theirs[5].replace(",", "")) > 16 * 27
+        assert [row[2] for row in ours if "--" not in row[2]] == ["flash", "balanced", "speed"]

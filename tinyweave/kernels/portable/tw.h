@@ -206,15 +206,15 @@ static inline int32_t tw_requantize(int32_t x, int32_t multiplier, int32_t shift
     return shift < 0 ? tw_rounding_shift(high, -shift) : high;
 }
 
-/* The high word of a * b. */
-static inline uint32_t tw_high_word(uint32_t a, uint32_t b)
+/* a * b. */
+static inline uint64_t tw_long_product(uint32_t a, uint32_t b)
 {
 #ifdef TW_NO_LONG_PRODUCTS
     const uint32_t a_low = a & 0xFFFF, a_high = a >> 16, b_low = b & 0xFFFF, b_high = b >> 16;
     const uint32_t upper = a_high * b_low + (a_low * b_low >> 16), lower = a_low * b_high + (upper & 0xFFFF);
-    return a_high * b_high + (upper >> 16) + (lower >> 16);
+    return (uint64_t)(a_high * b_high + (upper >> 16) + (lower >> 16)) << 32 | a * b;
 #else
-    return (uint32_t)((uint64_t)a * b >> 32);
+    return (uint64_t)a * b;
 #endif
 }
 
@@ -223,17 +223,18 @@ static inline uint32_t tw_high_word(uint32_t a, uint32_t b)
  * What LiteRT computes in double, in integers: of the multiplier's low half only the product's high word counts. */
 static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t shift)
 {
-    const uint32_t sign = (uint32_t)(x >> 31), high = (uint32_t)(multiplier >> 32);
-    uint32_t magnitude = ((uint32_t)x ^ sign) - sign;
     if (shift > -2) {
-        magnitude = magnitude >> (29 - shift) ? 1u << 31 : magnitude << (shift + 2);
+        const int32_t moved = tw_shift_left(x, shift + 2);
+        x = moved >> (shift + 2) == x ? moved : x >> 31 ^ INT32_MAX;
         shift = -2;
     }
-    /* all of the product's low word is rounded away. It hardly ever carries: the product with the low half is below magnitude */
-    const uint32_t rest = magnitude * high;
-    const uint32_t carry = rest > ~magnitude && rest + tw_high_word(magnitude, (uint32_t)multiplier) < rest;
-    const uint32_t rounded = (((tw_high_word(magnitude, high) + carry) >> (-2 - shift)) + 1) >> 1;
-    return (int32_t)((rounded ^ sign) - sign);
+    const uint32_t sign = (uint32_t)(x >> 31), magnitude = ((uint32_t)x ^ sign) - sign;
+    const uint64_t product = tw_long_product(magnitude, (uint32_t)(multiplier >> 32));
+    uint32_t rest = (uint32_t)product, high = (uint32_t)(product >> 32); /* rest is rounded away */
+    if (rest > ~magnitude) { /* it hardly ever carries: the product with the low half is below magnitude */
+        high += rest + (uint32_t)(tw_long_product(magnitude, (uint32_t)multiplier) >> 32) < rest;
+    }
+    return (int32_t)(((((high >> (-2 - shift)) + 1) >> 1) ^ sign) - sign);
 }
 
 /* Adds to sums the dot products of `count` inputs less `zero`, from input first_in of a pixel on, with the weights of 1 to 4

@@ -8,11 +8,10 @@
 
 #include "tw_conv.h"
 
-/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters of `filter` bytes. */
-TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
-                              int32_t filters, int32_t *sums, int32_t filter, tw_products *dot)
+/* sums += the products of a window, `depth` input channels from `first_in` on, with `filters` filters of `filter` bytes. */
+TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, int32_t depth,
+                              const int8_t *weights, int32_t filters, int32_t *sums, int32_t filter, tw_products *dot)
 {
-    const int32_t depth = p->shape.in.c / p->groups;
     const int together = p->groups == 1 && p->shape.dilation.w == 1;
     const int32_t run = together ? window->cols * depth : depth;
     const int32_t runs = together ? 1 : window->cols;
@@ -32,10 +31,9 @@ TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_wind
     }
 }
 
-/* The inputs of a window, less their zero point, summed over the channels from `first_in` on that one group reads. */
-static inline int32_t tw_conv_2d_inputs(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in)
+/* The inputs of a window, less their zero point, summed over the `depth` channels from `first_in` on that one group reads. */
+TW_INLINE int32_t tw_conv_2d_inputs(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, int32_t depth)
 {
-    const int32_t depth = p->shape.in.c / p->groups;
     int32_t offset = window->offset + first_in;
     int32_t sum = -p->shape.in_zero * depth * window->rows * window->cols;
     for (int32_t row = 0; row < window->rows; ++row) {
@@ -66,13 +64,13 @@ TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_ran
             int32_t channel = 0;
             for (int32_t first_in = 0; first_in < p->shape.in.c; first_in += group_in) {
                 const int32_t end = channel + group_out;
-                const int32_t shared = weights_zero ? -weights_zero * tw_conv_2d_inputs(p, &in, &window, first_in) : 0;
-                while (channel < end) {
-                    const int32_t filters = tw_min(end - channel, 4);
+                const int32_t shared = weights_zero ? -weights_zero * tw_conv_2d_inputs(p, &in, &window, first_in, group_in) : 0;
+                for (int32_t filters; channel < end; channel += filters) {
+                    const int8_t *const weights = p->weights + channel * filter;
                     int32_t sums[4] = {shared, shared, shared, shared};
-                    tw_conv_2d_sum(p, &in, &window, first_in, p->weights + channel * filter, filters, sums, filter, dot);
+                    filters = tw_min(end - channel, 4);
+                    tw_conv_2d_sum(p, &in, &window, first_in, group_in, weights, filters, sums, filter, dot);
                     tw_conv_finish(p, channel, sums, filters, to + channel);
-                    channel += filters;
                 }
             }
             to += p->shape.out.c;

@@ -24,32 +24,26 @@ typedef struct {
 void tw_fully_connected_finish_s8(const tw_dense *p, const int32_t *bias, int32_t channel, const int32_t *sums, int32_t count,
                                   int8_t *pixel);
 
-/* The range of the output; a filter has `filter` bytes. Four output channels share each input. Weights have a zero point: the sum of x * (weight -
- * weights_zero) is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
-TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range,
-                                       int32_t filter, int32_t weights_zero, tw_products *dot)
+/* Computes `count` batch entries; a filter has `filter` bytes. Four output channels share each input, and its sum, which the zero
+ * point of weights multiplies: the sum of x * (weight - weights_zero) is that of x * weight, less weights_zero times that of x. */
+TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, const int8_t *from, int8_t *to, int32_t count, int32_t filter,
+                                       int32_t weights_zero, tw_products *dot)
 {
     const int32_t depth = p->layer.in.c;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->layer.out.c);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int8_t *weights = p->weights;
-            int32_t channel = 0, shared = 0;
-            for (int32_t i = 0; weights_zero && i < depth; ++i) {
-                shared -= weights_zero * (from[i] - p->layer.in_zero);
-            }
-            while (channel < p->layer.out.c) {
-                const int32_t filters = tw_min(p->layer.out.c - channel, 4);
-                int32_t sums[4] = {shared, shared, shared, shared};
-                dot(from, 0, p->layer.in_zero, weights, filter, 0, depth, filters, sums);
-                weights += filters * filter;
-                tw_fully_connected_finish_s8(&p->layer, p->bias, channel, sums, filters, to);
-                channel += filters;
-            }
-            from += depth;
-            to += p->layer.out.c;
+    for (; count > 0; --count) {
+        const int8_t *weights = p->weights;
+        int32_t shared = 0;
+        for (int32_t i = 0; weights_zero && i < depth; ++i) {
+            shared -= weights_zero * (from[i] - p->layer.in_zero);
         }
+        for (int32_t channel = 0, filters; channel < p->layer.out.c; channel += filters, weights += filters * filter) {
+            int32_t sums[4] = {shared, shared, shared, shared};
+            filters = tw_min(p->layer.out.c - channel, 4);
+            dot(from, 0, p->layer.in_zero, weights, filter, 0, depth, filters, sums);
+            tw_fully_connected_finish_s8(&p->layer, p->bias, channel, sums, filters, to);
+        }
+        from += depth;
+        to += p->layer.out.c;
     }
 }
 
@@ -69,35 +63,41 @@ TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view
     const int32_t row = in.row_stride;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0), *weights = p->weights;
-        int32_t channel = 0, shared = 0;
+        int32_t shared = 0;
         for (int32_t i = 0; weights_zero && i < row; ++i) {
             shared -= weights_zero * (from[i] - p->layer.in_zero);
         }
-        while (channel < p->layer.out.c) {
-            const int32_t filters = tw_min(p->layer.out.c - channel, 4);
+        for (int32_t channel = 0, filters; channel < p->layer.out.c; channel += filters, weights += filters * filter) {
+            filters = tw_min(p->layer.out.c - channel, 4);
             for (int32_t i = channel; i < channel + filters; ++i) {
                 sums[i] = shared + (y == 0 ? 0 : sums[i]);
             }
             dot(from, 0, p->layer.in_zero, weights, filter, y * row, row, filters, sums + channel);
-            weights += filters * filter;
-            channel += filters;
         }
     }
     tw_fully_connected_end_rows(p, range, row, sums, out);
 }
 
 /* Defines the three forms of a kernel by the two functions above; dense: the parameters that tw_fully_connected_over takes. */
-#define TW_DENSE_FORMS(kernel, params, dense, filter, weights_zero, dot)                                             \
-    TW_FORMS(kernel, params, tw_whole(in, (dense)->layer.in), tw_whole(out, (dense)->layer.out), (dense)->layer.out, \
-             tw_fully_connected_over(dense, in, out, range, filter, weights_zero, dot))                              \
-    void kernel##_rows(const params *p, tw_view in, void *out, tw_range range, int32_t *sums)                        \
-    {                                                                                                                \
-        tw_fully_connected_over_rows(dense, in, out, range, sums, filter, weights_zero, dot);                        \
+#define TW_DENSE_FORMS(kernel, params, dense, filter, weights_zero, dot)                                                             \
+    TW_NOT_INLINE void kernel##_all(const params *p, const void *in, void *out, int32_t count)                                       \
+    {                                                                                                                                \
+        tw_fully_connected_over(dense, (const int8_t *)in, (int8_t *)out, count, filter, weights_zero, dot);                         \
+    }                                                                                                                                \
+    void kernel(const params *p, const void *in, void *out) { kernel##_all(p, in, out, (dense)->layer.in.h * (dense)->layer.in.w); } \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                                                     \
+    {                                                                                                                                \
+        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                                                                  \
+            kernel##_all(p, tw_pixel(&in, y, range.col_begin, (dense)->layer.in.c),                                                  \
+                         tw_pixel(&out, y, range.col_begin, (dense)->layer.out.c), range.col_end - range.col_begin);                 \
+        }                                                                                                                            \
+    }                                                                                                                                \
+    void kernel##_rows(const params *p, tw_view in, void *out, tw_range range, int32_t *sums)                                        \
+    {                                                                                                                                \
+        tw_fully_connected_over_rows(dense, in, out, range, sums, filter, weights_zero, dot);                                        \
     }
 
-/* Each _rows form takes a map, flattened, row by row. */
-
-/* int8 dense layer. Needs no scratch. */
+/* int8 dense layer. Needs no scratch. Each _rows form takes a map, flattened, row by row. */
 TW_DECLARE_ROW_FORMS(tw_fully_connected_s8, tw_fully_connected);
 
 /* The same with the Arm DSP extension. */
