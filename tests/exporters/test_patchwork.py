@@ -118,7 +118,8 @@ def test_paths_that_give_a_slice_other_lengths_wait_for_a_slice_on_which_they_ag
     after = patched(before, list(regions(before, 14))[-1], grid, "same")
     inputs = random_inputs(before, 0)
     assert after is not None
-    assert np.array_equal(*(ops.run(ops.check(verify(each)), inputs, keep=True)["sum"] for each in (before, after)))
+    expected, found = (ops.run(ops.check(verify(each)), inputs, keep=True)["sum"] for each in (before, after))
+    assert np.array_equal(found, expected)
 
 
 def test_patches_run_one_after_the_other_and_share_constants() -> None:
