@@ -1,7 +1,7 @@
 """Export as a library with the C++ interface of TFLite Micro, for firmware that was written for it.
 
-The headers and the interpreter are the same for all networks (templates/tflm). A C file describes the networks. Per network, a file
-replaces the firmware's array of its .tflite file, and another the file that Edge Impulse compiled.
+The headers and the interpreter are the same for all networks (templates/tflm). A C file describes the networks. Per network, a
+file replaces the firmware's array of its .tflite file, and another the file that Edge Impulse compiled.
 """
 
 from __future__ import annotations
