@@ -182,7 +182,12 @@ def test_every_header_compiles_alone_and_the_types_compile_as_c(tmp_path: Path) 
     [
         "interpreter.GetTensor(0);",
         "interpreter.SetMicroExternalContext(nullptr);",
+        "interpreter.AllocateTensors(true);",
         "model->subgraphs();",
+        "model->metadata();",
+        "model->buffers();",
+        "model->operator_codes();",
+        "GreedyMemoryPlanner planner;",
         "resolver.FindOp(tflite::BuiltinOperator_ADD);",
         "TFLMRegistration own; own.init = nullptr;",
         "tflite::MicroInterpreter wrong(model, resolver, arena, 99, &model);",
