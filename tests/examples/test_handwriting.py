@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install '.[search]'")
 
-from handwriting import train  # noqa: E402
+from handwriting import train
 
-import tinyweave as tw  # noqa: E402
+import tinyweave as tw
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "handwriting"
 
