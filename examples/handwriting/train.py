@@ -6,6 +6,7 @@ that it has not seen. README.md has its figures and licences.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -52,14 +53,17 @@ def trained(x, y):
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="train a network on handwritten digits, and make it int8")
+    parser.add_argument("-o", "--output", type=Path, default=HERE, help="folder to write")
+    file = parser.parse_args().output / "handwriting.tflite"
     x, y = images()
     known, unknown = slice(0, -HELD_OUT), slice(-HELD_OUT, None)
     net = trained(x[known], y[known])
     done = tw.quantize(tw.load(net, torch.zeros(1, 1, 8, 8)), x[known], scale=1 / 255)
-    (HERE / "handwriting.tflite").write_bytes(done.file)
+    file.write_bytes(done.file)
     with torch.no_grad():
         right = int((net(torch.tensor(x[unknown]) / 255).argmax(1).numpy() == y[unknown]).sum())
-    found = tw.run(HERE / "handwriting.tflite", x[unknown] / np.float32(255))
+    found = tw.run(file, x[unknown] / np.float32(255))
     exact = sum(int(scores.argmax()) == digit for (scores,), digit in zip(found.values, y[unknown], strict=True))
     print(f"right of {HELD_OUT}: float {right}, int8 {exact}")
     return 0
