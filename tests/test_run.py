@@ -132,6 +132,79 @@ def test_a_float_file_gives_the_outputs_of_pytorch(classifier: Any, photos: Path
     assert found.real[0].reshape(3, 4) == pytest.approx(expected, abs=1e-6) and found.place == "numpy (float32)"
 
 
+NETS = {
+    "image": lambda: [nn.Conv2d(3, 8, 5, 2), nn.BatchNorm2d(8), nn.SiLU(), nn.MaxPool2d(3), nn.Flatten(), nn.Linear(1568, 7)],
+    "waves": lambda: [nn.Unflatten(1, (1, 640)), nn.Conv1d(1, 8, 9, 4), nn.ReLU(), nn.Conv1d(8, 4, 5), nn.Tanh(), nn.Flatten()],
+    "table": lambda: [nn.Linear(20, 24), nn.GELU(), nn.LayerNorm(24), nn.Linear(24, 5), nn.Sigmoid()],
+}
+TEN = {  # a model -> the shape of its input, and the files that it is given
+    "mlcommons__tiny__vww_96_int8.tflite": ((96, 96, 3), "png npy"),
+    "mlcommons__tiny__pretrainedResnet_quant.tflite": ((32, 32, 3), "png npy csv"),
+    "mlcommons__tiny__ad01_int8.tflite": ((640,), "wav npy csv"),
+    "mlcommons__tiny__kws_ref_model.tflite": ((49, 10, 1), "npy csv"),
+    "image.onnx": ((3, 89, 89), "png npy"),
+    "image.pt2": ((3, 89, 89), "png npy"),
+    "waves.onnx": ((640,), "wav npy csv"),
+    "waves.pt2": ((640,), "wav npy csv"),
+    "table.onnx": ((20,), "npy csv"),
+    "table.pt2": ((20,), "npy csv"),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.shared
+@pytest.mark.litert
+@pytest.mark.parametrize("name", TEN)
+@pytest.mark.filterwarnings("ignore")
+def test_ten_models_of_three_front_ends_give_the_outputs_of_their_frameworks(name: str, shared: Path, tmp_path: Path) -> None:
+    import onnxruntime
+    from PIL import Image
+
+    (shape, kinds), path, rng = TEN[name], tmp_path / name, np.random.default_rng(3)
+    if name.endswith("tflite"):
+        path.write_bytes((shared / "models" / name).read_bytes())
+    else:
+        torch.manual_seed(4)
+        net, example = nn.Sequential(*NETS[path.stem]()).eval(), torch.zeros(1, *shape)
+        if name.endswith("onnx"):
+            torch.onnx.export(net, (example,), str(path), dynamo=False)
+        else:
+            torch.export.save(torch.export.export(net, (example,)), path)
+    for kind in kinds.split():
+        real = rng.normal(size=(2, *shape)).astype(np.float32)  # values of a .npy or a .csv file
+        file, options = tmp_path / f"x.{kind}", dict[str, float]()
+        if kind == "npy":
+            np.save(file, real)
+        elif kind == "csv":
+            np.savetxt(file, real.reshape(2, -1), "%.9g", ",")
+        elif kind == "wav":
+            sound = rng.integers(-(1 << 15), 1 << 15, shape).astype("<i2")
+            with wave.open(str(file), "wb") as written:
+                written.setparams((1, 2, 16_000, sound.size, "NONE", ""))
+                written.writeframes(sound.tobytes())
+            real = sound[None] / np.float32(1 << 15)
+        else:
+            picture = rng.integers(0, 256, shape if shape[-1] == 3 else (*shape[1:], 3), np.uint8)
+            Image.fromarray(picture).save(file)
+            real = picture[None]
+            if path.stem in NETS:
+                real, options = np.moveaxis(real / np.float32(255) - 0.5, 3, 1), {"scale": 1 / 255, "offset": -0.5}
+        found = tw.run(path, file, **options)
+        if name.endswith("tflite"):
+            x = (model := tw.load(path)).graph.tensors[model.graph.inputs[0]]
+            given = real - 128.0 if kind == "png" else np.clip(np.rint(real / np.float32(x.scale)) + x.zero_point, -128, 127)
+            ran = litert.run(path.read_bytes(), [[each.astype(np.int8).reshape(x.shape)] for each in given])
+            assert [y.tobytes() for (y,) in found.values] == [each.outputs[0].tobytes() for each in ran], kind
+            continue
+        if name.endswith("onnx"):
+            session = onnxruntime.InferenceSession(str(path))
+            expected = [session.run(None, {session.get_inputs()[0].name: each[None]})[0] for each in real]
+        else:
+            expected = [net(torch.from_numpy(each[None])).detach().numpy() for each in real]
+        assert np.ptp(expected) > 0.05
+        assert np.concatenate([y for (y,) in found.values]) == pytest.approx(np.concatenate(expected), abs=2e-6), kind
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_float_module_runs_in_numpy_and_is_refused_by_the_planner(classifier: Any, photos: Path) -> None:
     model, samples = tw.load(classifier, torch.zeros(1, 3, 16, 16)), pixels(photos).transpose(0, 3, 1, 2) / np.float32(255)

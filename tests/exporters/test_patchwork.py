@@ -100,6 +100,28 @@ def test_the_boundary_has_the_same_bytes_on_every_grid(mode: str) -> None:
     assert done > 1000 and refused > 0 and varied > done / 2, (done, refused, varied)
 
 
+@pytest.mark.parametrize("grid", [(1, 2), (2, 1), (2, 2)])
+def test_paths_that_give_a_slice_other_lengths_wait_for_a_slice_on_which_they_agree(grid: tuple[int, int]) -> None:
+    """A bottleneck of ResNet-D: 13 columns give 7 by a 1x1 kernel with stride 2, and 6 by a pool of 2x2 without padding."""
+    x, attrs = activation("x", (1, 24, 24, 4), 0.05, 3), {"activation": "none", "dilation": (1, 1)}
+    tensors, made = [x, replace(x, name="pool", shape=(1, 12, 12, 4))], list[Op]()
+    for name, source, kernel, stride, scale in (("one", "x", 1, 2, 0.05), ("three", "one", 3, 1, 0.1)):
+        weights = constant(f"{name}.weights", ramp((4, kernel, kernel, 4), 29), (0.01,))
+        bias = constant(f"{name}.bias", np.array([100, -50, 0, 7], np.int32), (0.01 * scale,))
+        tensors += [weights, bias, activation(name, (1, 12, 12, 4), 0.1, -5)]
+        own = {"stride": (stride, stride), "padding": ((kernel // 2, kernel // 2),) * 2}
+        made.append(Op(name, "conv_2d", (source, weights.name, bias.name), (name,), attrs | own))
+    pool = {"stride": (2, 2), "padding": ((0, 0), (0, 0)), "kernel": (2, 2), "activation": "none"}
+    made += [Op("pool", "average_pool_2d", ("x",), ("pool",), pool)]
+    made += [Op("sum", "add", ("three", "pool"), ("sum",), {"activation": "none"})]
+    before = verify(graph("region", [*tensors, replace(tensors[-1], name="sum")], made, ("x",), ("sum",)))
+    after = patched(before, list(regions(before, 14))[-1], grid, "same")
+    inputs = random_inputs(before, 0)
+    assert after is not None
+    expected, found = (ops.run(ops.check(verify(each)), inputs, keep=True)["sum"] for each in (before, after))
+    assert np.array_equal(found, expected)
+
+
 def test_patches_run_one_after_the_other_and_share_constants() -> None:
     before = random_region(4)
     region = list(regions(before, 14))[-1]

@@ -105,6 +105,23 @@ def test_interpreters_share_arenas_and_keep_their_state(weights: str, tmp_path: 
     ]
 
 
+def test_edge_impulses_sdk_calls_the_network_of_a_compiled_file(tmp_path: Path) -> None:
+    """The SDK's header of tensors is the export's here. All functions fail before init and after reset."""
+    folder, sdk = built(), tmp_path / "edge-impulse-sdk" / "tensorflow" / "lite" / "c"
+    sdk.mkdir(parents=True)
+    (sdk / "common.h").write_text(f'#include "{tflm.COMMON}"\n')
+    parts = ["edge_impulse/g_chain_compiled.cpp", "edge_impulse/g_stream_compiled.cpp"]
+    files = [PROGRAMS / "edge_impulse.cc", *(folder / part for part in parts)]
+    kernels = [path for path in folder.glob("*.o") if path.stem not in ("tflm", "networks", "g_chain", "g_stream")]
+    include = ("-I", tmp_path, "-I", folder / "src", "-I", folder / "examples" / "nets")
+    run("g++", "-std=c++11", *FIRMWARE, *include, *files, *kernels, "-fsanitize=address", "-o", tmp_path / "program")
+    chain, stream = (sum(tw.plan(model(name), "cortex-m4").arena.values()) for name in ("chain", "stream"))
+    assert run(tmp_path / "program").splitlines() == [
+        f"chain: {chain} B aligned to 4, input INT8[1, 8, 8, 1] 0.020000 -128, 4 inferences, 0 wrong, 12 refused, 0 B kept",
+        f"stream: {stream} B aligned to 4, input INT8[1, 1, 1, 4] 0.050000 -128, 1 inferences, 0 wrong, 12 refused, 0 B kept",
+    ]
+
+
 def test_each_fault_is_an_error_with_a_message(tmp_path: Path) -> None:
     """The model's own file is recognised, too; a file that differs in one byte is not."""
     file, other = tmp_path / "chain.tflite", tmp_path / "other.tflite"
@@ -165,7 +182,12 @@ def test_every_header_compiles_alone_and_the_types_compile_as_c(tmp_path: Path) 
     [
         "interpreter.GetTensor(0);",
         "interpreter.SetMicroExternalContext(nullptr);",
+        "interpreter.AllocateTensors(true);",
         "model->subgraphs();",
+        "model->metadata();",
+        "model->buffers();",
+        "model->operator_codes();",
+        "GreedyMemoryPlanner planner;",
         "resolver.FindOp(tflite::BuiltinOperator_ADD);",
         "TFLMRegistration own; own.init = nullptr;",
         "tflite::MicroInterpreter wrong(model, resolver, arena, 99, &model);",

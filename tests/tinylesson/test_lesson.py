@@ -46,6 +46,18 @@ class Loads(HTMLParser):
         self.found += [str(value) for name, value in attrs if name == "href" and not str(value).startswith("#")]
 
 
+def test_the_commands_of_the_last_chapter_make_a_page_that_runs_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ziglang")
+    monkeypatch.chdir(tmp_path)
+    *_, (_, cheat_sheet) = chapters(LESSON)
+    commands = re.findall(r"<code>tinyweave ((?:docs --|export).*?)</code>", cheat_sheet)
+    assert [main(command.split()) for command in commands] == [0, 0]
+    (written,) = re.findall(r"<code>(page/.*?)</code>", cheat_sheet)
+    assert "WebAssembly" in (tmp_path / written).read_text()
+
+
 @pytest.mark.parametrize("is_served", [False, True])
 def test_the_page_loads_nothing(is_served: bool) -> None:
     text = page(is_served=is_served)

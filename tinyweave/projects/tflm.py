@@ -1,7 +1,7 @@
 """Export as a library with the C++ interface of TFLite Micro, for firmware that was written for it.
 
-The headers and the interpreter are the same for all networks (templates/tflm). A C file describes the networks, and a file per
-network replaces the array that the firmware has of its .tflite file.
+The headers and the interpreter are the same for all networks (templates/tflm). A C file describes the networks. Per network, a
+file replaces the firmware's array of its .tflite file, and another the file that Edge Impulse compiled.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def tflm(package: Package) -> Files:
         f"CMake, Pico SDK: `add_subdirectory` with this folder; link `pico-tflmicro` or `tinyweave::{name}`.",
         "Zephyr: `-DZEPHYR_EXTRA_MODULES=<this folder>`; `CONFIG_TENSORFLOW_LITE_MICRO=y` stays.",
         "`model/` has the arrays that replace your `.tflite` files; export with `--array` if it is missing.",
+        "Edge Impulse: `edge_impulse/` and the C directly in `src/` replace what it compiled, in `tflite-model/`.",
     ]
+    named = list(zip(package.arrays, package.models, strict=False))
     title = f"{name}: networks with TFLite Micro's interface"
     return {
         **arduino(package),
@@ -89,7 +91,8 @@ def tflm(package: Package) -> Files:
         "idf_component.yml": filled("esp_idf/idf_component.yml", **values),
         "library.json": filled("tflm/library.json", **values),
         **below("src", library),
-        **{f"model/{array}.cpp": _array(array, model) for array, model in zip(package.arrays, package.models, strict=False)},
+        **{f"model/{array}.cpp": _array(array, model) for array, model in named},
+        **{f"edge_impulse/{array}_compiled.cpp": _edge_impulse(array, model) for array, model in named},
         "README.md": readme(package, title, build, f"define `{package.switch}`.", how=HOW, second=SECOND),
     }
 
@@ -152,6 +155,13 @@ def _array(array: str, model: PackagedModel) -> str:
     """Return C++ that defines the array of a .tflite file anew: the hash by which the interpreter finds the network."""
     contents = bytes(4) + b"TFL3" + fnv(model.contents).to_bytes(8, "little")
     return filled("tflm/array.cpp", array=array, model=model.name, bytes=", ".join(f"0x{byte:02x}" for byte in contents))
+
+
+def _edge_impulse(array: str, model: PackagedModel) -> str:
+    """Return C++ with the functions of a network that Edge Impulse's SDK calls; its header declares the types of tensors."""
+    interface = filled("tflm/networks.h").replace(COMMON, "edge-impulse-sdk/tensorflow/lite/c/common.h")
+    values = {"array": array, "model": model.name, "NAME": model.name.upper(), "network": _network(model)}
+    return filled("tflm/edge_impulse.cpp", interface=interface, **values)
 
 
 @lru_cache(maxsize=8)  # the description and the array of a network have the hash of one file

@@ -35,6 +35,24 @@ extern "C" {
 extern const tw_tflm_network *const tw_tflm_networks[]; /* ends with NULL */
 #ifdef __cplusplus
 }
+
+/* Return tensor `i` of a network in `arena`, where outputs follow inputs. */
+inline TfLiteTensor tw_tflm_tensor_of(const tw_tflm_network &network, void *arena, int32_t i)
+{
+    const tw_tflm_tensor &from = network.tensors[i];
+    TfLiteTensor to = TfLiteTensor();
+    to.type = from.type;
+    to.bytes = from.bytes;
+    to.dims = reinterpret_cast<TfLiteIntArray *>(const_cast<int *>(from.dims));
+    to.data.data = i < network.inputs ? network.input(arena, i) : const_cast<void *>(network.output(arena, i - network.inputs));
+    to.params.scale = from.scale.data[0];
+    to.params.zero_point = from.zero_point.data[0];
+    if (from.scale.size != 0) {
+        to.quantization.type = kTfLiteAffineQuantization;
+        to.quantization.params = const_cast<TfLiteAffineQuantization *>(&from.affine);
+    }
+    return to;
+}
 #endif
 
 /* Row `i` of the array `rows`; `steps` is the scale, 0 for tensors that are not quantised. */

@@ -259,20 +259,7 @@ bool MicroInterpreter::Place()
     arena_ = network_->has_state ? allocator_->kept_ + of_tensors : allocator_->begin_;
     tensors_ = reinterpret_cast<TfLiteTensor *>(allocator_->kept_);
     for (size_t i = 0; i < count; ++i) {
-        const bool is_input = i < inputs_size();
-        const int32_t index = static_cast<int32_t>(is_input ? i : i - inputs_size());
-        const tw_tflm_tensor &from = network_->tensors[i];
-        TfLiteTensor &to = tensors_[i] = TfLiteTensor();
-        to.type = from.type;
-        to.bytes = from.bytes;
-        to.dims = reinterpret_cast<TfLiteIntArray *>(const_cast<int *>(from.dims));
-        to.data.data = is_input ? network_->input(arena_, index) : const_cast<void *>(network_->output(arena_, index));
-        to.params.scale = from.scale.data[0];
-        to.params.zero_point = from.zero_point.data[0];
-        if (from.scale.size != 0) {
-            to.quantization.type = kTfLiteAffineQuantization;
-            to.quantization.params = const_cast<TfLiteAffineQuantization *>(&from.affine);
-        }
+        tensors_[i] = tw_tflm_tensor_of(*network_, arena_, static_cast<int32_t>(i));
     }
     return true;
 }
