@@ -337,14 +337,12 @@ def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("name", ["unfused", "tiles", "rows", "pair"])
+@pytest.mark.parametrize("name", ["unfused", "tiles", "rows", "streams", "pair"])
 def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path, emulator: None) -> None:
-    """Parameters are defined once per inference, but in a long stage at each call, since all of them would need more stack.
-
-    Those of the `pair` take no stack while the kernel before runs, which needs the most.
-    """
-    pairs = {"pair": lambda: plan_in_stages(block(), [(0,), (1, 2), (3,)])}
-    runs, made = {}, (PLANS | pairs)[name]()
+    """Parameters are defined once per inference, but in a long stage at each call, since all of them would need more stack."""
+    streams = Request(stream_inputs=True, stream_outputs=True, core="cortex-m4")
+    more = {"streams": lambda: plan(block(), streams), "pair": lambda: plan_in_stages(block(), [(0,), (1, 2), (3,)])}
+    runs, made = {}, (PLANS | more)[name]()
     small = in_file(made)
     for each in (made, small):
         built = built_of(each, tmp_path / str(each.weights_file), "cortex-m4")
@@ -358,6 +356,7 @@ def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path,
     assert after.instructions and before.instructions and after.stack and before.stack
     longest = max(len(stage.ops) for stage in small.stages)
     assert (after.instructions < before.instructions + 60 * len(small.variants)) == (longest <= 3)
+    # those of the `pair` take no stack while the kernel before runs, which needs the most
     assert after.stack < before.stack + (80 if name == "pair" else 140 + 90 * (longest - 1 if longest <= 3 else 0))
 
 
