@@ -346,6 +346,7 @@ def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path,
     small = in_file(made)
     for each in (made, small):
         built = built_of(each, tmp_path / str(each.weights_file), "cortex-m4")
+        compile_strictly(toolchain.host(), built.folder / f"{built.name}.c")
         assert isinstance(built.program, emulated.Firmware)
         runs[each.weights_file] = target.invoke(built, sample_of(each)), built.sizes
     (before, sizes), (after, with_file) = runs[False], runs[True]
