@@ -38,7 +38,7 @@ def small() -> Plan:
 
 @pytest.mark.parametrize("core", CORES)
 def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, tmp_path: Path) -> None:
-    """Their parameters point to RAM, so they are variables of invoke; also as C++."""
+    """Their parameters point to RAM, so they are variables of a function for each step; also as C++."""
     rows = [row for row in VARIANTS if core_of(row) == core and row.files]
     chosen = [(next(case for case in cases_of(row) if len(case.graph.ops) == 1), row) for row in rows]
     made = in_ram(apart("cases", chosen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import struct
 import subprocess
@@ -22,6 +23,7 @@ from codegen.retrained import plan_again, retrained, same_code
 from codegen.test_constants_in_ram import PLANS
 from codegen.test_cpp import CORES, FLAGS
 from kernels.traces import apart
+from planning.stages import plan_in_stages
 
 from tinyweave import ops
 from tinyweave.codegen import Source, constants_of
@@ -75,7 +77,7 @@ def test_the_calls_of_all_kernels_compile_without_a_warning(core: str, how: str,
     made = made if how == "in place" else _fetched(made, early=how == "read early")
     emitted(made, tmp_path, "cases")
     text = (tmp_path / "cases.c").read_text()
-    assert "[] = " not in text and ("(weights + AT_" in text) == (how == "in place")
+    assert not re.search(r"\[\] = |every output is", text) and ("(weights + AT_" in text) == (how == "in place")
     assert not (tmp_path / "cases_weights.h").exists()
     compile_strictly(toolchain.host(), tmp_path / "cases.c")
     compile_strictly(toolchain.host(), tmp_path / "tw_weights.c")
@@ -146,7 +148,7 @@ def test_c_that_writes_into_its_file_is_a_fault(core: str, small: Plan, tmp_path
     emitted(small, tmp_path)
     text = (tmp_path / "chain.c").read_text()
     defined = "weights = (const uint8_t *)memory->weights.data;\n    uint8_t *const sram"
-    assert text.count(defined) == 1
+    assert defined in text
     begin, _, end = text.partition(defined)
     written = defined.replace("uint8_t *const sram", "((uint8_t *)(uintptr_t)weights)[80] ^= 1;\n    uint8_t *const sram")
     (tmp_path / "chain.c").write_text(begin + written + end)
@@ -335,13 +337,16 @@ def test_a_plan_that_reads_other_constants_is_refused(small: Plan) -> None:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("name", ["unfused", "tiles", "rows"])
+@pytest.mark.parametrize("name", ["unfused", "tiles", "rows", "streams", "pair"])
 def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path, emulator: None) -> None:
     """Parameters are defined once per inference, but in a long stage at each call, since all of them would need more stack."""
-    runs, made = {}, PLANS[name]()
+    streams = Request(stream_inputs=True, stream_outputs=True, core="cortex-m4")
+    more = {"streams": lambda: plan(block(), streams), "pair": lambda: plan_in_stages(block(), [(0,), (1, 2), (3,)])}
+    runs, made = {}, (PLANS | more)[name]()
     small = in_file(made)
     for each in (made, small):
         built = built_of(each, tmp_path / str(each.weights_file), "cortex-m4")
+        compile_strictly(toolchain.host(), built.folder / f"{built.name}.c")
         assert isinstance(built.program, emulated.Firmware)
         runs[each.weights_file] = target.invoke(built, sample_of(each)), built.sizes
     (before, sizes), (after, with_file) = runs[False], runs[True]
@@ -352,7 +357,8 @@ def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path,
     assert after.instructions and before.instructions and after.stack and before.stack
     longest = max(len(stage.ops) for stage in small.stages)
     assert (after.instructions < before.instructions + 60 * len(small.variants)) == (longest <= 3)
-    assert after.stack < before.stack + 140 + 90 * (longest - 1 if longest <= 3 else 0)
+    # those of the `pair` take no stack while the kernel before runs, which needs the most
+    assert after.stack < before.stack + (80 if name == "pair" else 140 + 90 * (longest - 1 if longest <= 3 else 0))
 
 
 def test_equal_arrays_of_two_layers_are_stored_twice() -> None:

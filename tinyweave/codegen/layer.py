@@ -80,7 +80,7 @@ class Code:
 
     @property
     def in_ram(self) -> list[str]:
-        """Return the lines of `params` as variables of `invoke` if they have addresses in RAM, known when it runs; else []."""
+        """Return the lines of `params` as variables if they have addresses that are known when `invoke` runs; else []."""
         return self.params.replace("static const ", "const ").rstrip().split("\n") if " + AT_" in self.params else []
 
 

@@ -27,7 +27,7 @@ from .header import ENDS, Origin, banner, end_words, header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
 from .memory_header import has_memory_header, memory_header
 from .names import check_memories, with_prefix
-from .stage import callback, defines_per_call, map_names, ranges, ring_note, stage_lines, stage_note
+from .stage import callback, map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64  # characters of a tensor's name in comments
 Codes = Mapping[int, Code | None]  # index of an op -> its C; None for an op without code
@@ -337,15 +337,13 @@ def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
 def _setup(plan: Plan, name: str, reset: list[str], at: Mapping[str, str], fetching: Fetching) -> str:
     """Return the C functions init, which checks the memories and copies constants, and reset, with the statements `reset`."""
     prefix = name.upper()
-    body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
-    statements = "\n".join(body)
+    reset = reset or ["(void)memory; /* this model keeps no state between calls */"]
+    statements = "\n".join(f"    {line}".rstrip() for line in reset)
     aligns = dict.fromkeys(plan.arena, f"{prefix}_ALIGN")
     aligns |= {"weights": f"{prefix}_WEIGHTS_ALIGN"} if plan.weights_file and not plan.fetches else {}
     wrong = [f"memory->{m}.data == NULL || (uintptr_t)memory->{m}.data % {align} != 0" for m, align in aligns.items()]
-    wrong += [
-        "memory->weights.read == NULL",
-        "(memory->weights.start == NULL) != (memory->weights.wait == NULL)",
-    ] * plan.fetches
+    both = "(memory->weights.start == NULL) != (memory->weights.wait == NULL)"
+    wrong += ["memory->weights.read == NULL", both] * plan.fetches
     small = (f"memory->{m}.bytes < {prefix}_{m.upper()}_BYTES" for m in aligns if plan.arena.get(m, 1))
     checks = "".join(
         f"    if ({tests}) {{\n        return {error};\n    }}\n"
@@ -384,7 +382,9 @@ if (error != 0) {{{{
 """
 PIECE = 4096  # most bytes of a file that a callback reads at once for the check
 Fetching = Mapping[int, list[str]]
+STEP = "/* A step whose parameters take stack only while it runs. */\nTW_NOT_INLINE void "
 START = "begin_read"  # C variable of the callback that begins a read for a later step
+BEGIN = f"tw_weights_read *const {START} = memory->weights.start != NULL ? memory->weights.start : memory->weights.read;"
 
 
 def _fetching(plan: Plan, at: Mapping[str, str]) -> Fetching:
@@ -439,23 +439,28 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 
 
 def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], *, fetching: Fetching, core: str) -> str:
-    """Return the C function that runs the network once."""
-    blocks = [_stage(plan, step, codes, at, core=core, first=fetching.get(step, [])) for step in range(len(plan.stages))]
+    """Return the C function that runs the network once, behind those of steps whose parameters are on the stack."""
+    blocks, functions = list[list[str]](), list[str]()
+    for step, stage in enumerate(plan.stages):
+        notes, lines = _stage(plan, step, codes, at, core=core)
+        if any(code.in_ram for index in stage.ops if (code := codes[index])) and "return " not in "".join(lines):  # of a stream
+            inside = "".join(f"    {line}".rstrip() + "\n" for line in [*_bases(plan, lines), *lines])
+            head = f"{name}_step_{step + 1}"
+            functions.append(f"{STEP}{head}(const {name}_memory *memory)\n{{\n{inside}}}\n")
+            lines = [f"{head}(memory);"]
+        blocks.append([*notes, *fetching.get(step, []), *lines])
     used = _bases(plan, (line for block in blocks for line in block))
-    if any(f" {START}(" in line for block in blocks for line in block):
-        used.append(
-            f"tw_weights_read *const {START} = memory->weights.start != NULL ? memory->weights.start : memory->weights.read;"
-        )
+    used += [BEGIN] * any(f" {START}(" in line for block in blocks for line in block)
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{", *(f"    {line}" for line in used)]
-    lines += [] if used else ["    (void)memory; /* every output is an input or a constant */"]
+    lines += [] if used or functions else ["    (void)memory; /* every output is an input or a constant */"]
     lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
         lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step}, -1);"]
-    return "\n".join([*lines, "", "    return 0;", "}", ""])
+    return "\n".join([*functions, *lines, "", "    return 0;", "}", ""])
 
 
-def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], *, core: str, first: list[str]) -> list[str]:
-    """Return the lines of one step of invoke: a comment, the lines `first`, and the calls of kernels.
+def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], *, core: str) -> tuple[list[str], list[str]]:
+    """Return the lines of a comment on one step of the network, and those that call its kernels.
 
     If `core` has faster kernels than the portable one of a layer, the comment says why they cannot run it.
     """
@@ -466,12 +471,9 @@ def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], *, core: 
         same = ", no code: input and output are the same bytes" if code is None else ""
         reason = why_portable(plan, index, core)
         notes.append(layer_note(graph, op, code.note if code else "") + same + (f"; portable C: {reason}" if reason else ""))
-    in_ram = [line for index in stage.ops if (code := codes[index]) for line in code.in_ram]
     if stage.tiles is None:
         code = codes[stage.ops[0]]
-        calls = c.block(in_ram, code.call.rstrip().split("\n") if code else [])
-        return [*c.comment_lines(f"{number} {notes[0]}"), *first, *calls]
+        return c.comment_lines(f"{number} {notes[0]}"), c.block(code.in_ram, code.call.rstrip().split("\n")) if code else []
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
     head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
-    lines = stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)
-    return [*head, *first, *c.block([] if defines_per_call(plan, stage) else in_ram, lines)]
+    return head, stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)

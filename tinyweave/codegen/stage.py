@@ -63,7 +63,9 @@ def stage_lines(
     stage = plan.stages[step]
     schedule = schedule_of(stage)
     views = [_view(plan, schedule, name, at[name], label) for name, label in maps.items() if name not in schedule.tiles]
-    lines = ["{", *(f"    {line}" for view in views for line in view)]
+    once = () if defines_per_call(plan, stage) else stage.ops
+    in_ram = [line for index in once if (code := codes[index]) for line in code.in_ram]
+    lines = ["{", *(f"    {line}" for lines in (in_ram, *views) for line in lines)]
     for node, timing in schedule.timings.items():
         rows = {"rows_per_iteration": timing.rows_per_iteration, "begin": 0, "end": 0, "rows": timing.rows}
         start = c.value({"due": timing.first, "every": timing.every, **rows})
@@ -178,8 +180,7 @@ def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> 
     tensor = plan.graph.tensors[name]
     rows = schedule.line_buffers.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
     written = (node if isinstance(node, str) else plan.graph.ops[node].outputs[0] for node in schedule.timings)
-    is_written = name in written
-    const = "" if is_written else "const "
+    const = "" if name in written else "const "
     members = _members(at, tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor), rows)
     return c.struct(f"{const}tw_view", label, [members]).splitlines()
 
