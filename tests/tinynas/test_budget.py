@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,16 +169,18 @@ def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: 
     assert 0.01 < factor < 100 and json.loads((tmp_path / FILE).read_text()) == {"factor": factor}
     (tmp_path / FILE).write_text('{"factor": 1.25}')
     assert machine_factor(one_worker) == 1.25
-    monkeypatch.setattr(budgets, "_measured_factor", lambda: 3.5)
+    monkeypatch.setattr(budgets, "_measured_factor", lambda: 1.73)
     for damaged in ("", "{", "[]", '{"factor": null}', '{"factor": -1}', '{"factor": NaN}', '{"factor": 1e4}'):
         (tmp_path / FILE).write_text(damaged)
-        assert machine_factor(one_worker) == 3.5
+        assert machine_factor(one_worker) == 1.728
 
 
-def test_the_slowdown_of_a_machine_is_the_mean_of_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(Workers, "each", lambda *_: [3.0, 2.0, 4.0])
-    assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 3)) == 3
+def test_the_slowdown_of_a_machine_is_the_rounded_mean_of_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements of one machine, with few and with 20 busy processes beside, give the same plans."""
+    for number, measured in enumerate(([0.561, 0.562], [0.606, 0.61], [0.5, 0.56], [0.56, 0.7], [0.7, 0.72])):
+        monkeypatch.setattr(budgets, "cache_folder", partial(tmp_path.joinpath, f"{number}"))
+        monkeypatch.setattr(Workers, "each", lambda *_, measured=measured: measured)
+        assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 2)) == (0.694 if number == 4 else 0.579)
 
 
 def test_of_repeated_measurements_the_fastest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
