@@ -56,7 +56,7 @@ SHARE = 1 / 3  # of the time limit, for the supernet and the evolution; the rest
 SHARES = {"warm_up": 0.25, "epochs": 0.5, "evolution": 0.25}  # of this time
 SAMPLES_PER_WIDTH = 16  # networks sampled per width to choose the width
 
-# a network in a step of the supernet takes as long as in a training of its own (measured: 0.8 to 1.1 of `step_seconds`)
+# a network in a step of the supernet takes as long as in a training of its own (0.8 to 1.1 times by earlier constants)
 FORWARD = 0.25  # ratio of the time to evaluate samples to the time to train on them
 EXTRACTION = 0.01  # seconds to copy the weights of a network out of the supernet
 PLANS = 1.25  # networks that are planned per network that fits and is evaluated

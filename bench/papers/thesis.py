@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from cases.mobile import published  # noqa: E402
 
 from tinynas.arch import Arch, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
-from tinynas.published.patches import bytes_by_patch, largest_input, peak_bytes  # noqa: E402
+from tinynas.published.patches import bytes_by_patch, peak_bytes  # noqa: E402
 from tinynas.published.redistribute import by_patches, patched_blocks, redistributed  # noqa: E402
 from tinyweave import api  # noqa: E402
 
@@ -45,7 +45,7 @@ def millions(arch: Arch, patch: int, *, clipped: bool = False) -> float:
 
 def figures() -> list[tuple[str, str, float, float]]:
     """What, as the thesis prints it, exact (FACTS of the project, or the same), reproduced."""
-    patched, found, side = patched_layers(NET), layers(blocks(NET)), largest_input(3, 16, 256 * KIB)
+    patched, found, side = patched_layers(NET), layers(blocks(NET)), int((256 * KIB / (3 + 16)) ** 0.5)
     seven, one, fourteen = (by_patches(NET, patch, FACTOR) for patch in (7, 1, 14))
     new, chosen, split = by_patches(NEW, 7, FACTOR), by_patches(CHOSEN, 7, FACTOR), by_patches(NET, 7, FACTOR, split=True)
     return [

@@ -126,7 +126,7 @@ def supernet(place: Path, space: SearchSpace, budget: SupernetBudget, seed: int)
     if not (place / DATA).exists():
         place.mkdir(exist_ok=True)
         (place / DATA).symlink_to(Path("..") / DATA)
-    train_in_worker(space, budget, str(place), seed, is_logged=False)
+    train_in_worker(space, budget, str(place), seed)
     return {"epochs": budget.epochs}
 
 

@@ -202,8 +202,8 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         "",
         paragraph(
             "Figure 5-4 and tables 5.6 and 5.8 (the accuracy that the chosen setting gains) need trainings on ImageNet. "
-            "`bench/tinynas/evidence.py` repeats them in small; [Evidence for the search](EVIDENCE.md) has the tables that are "
-            "measured."
+            "`bench/tinynas/evidence.py` repeats them in small. None of its tables is measured with today's search; the script "
+            "first prints how many CPU hours its measurements take."
         ),
         "",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from cases.waves import waves
 
 from tinynas import budget as budgets
 from tinynas import halving, searching
+from tinynas import space as spaces
 from tinynas.arch import Arch
 from tinynas.budget import (
     FEWEST_SAMPLED,
@@ -75,8 +77,7 @@ def test_most_of_the_time_is_training() -> None:
     budget = Budget(300, 2, 1.0, 3_000, 64)
     arch = max(filter(budget.is_trainable, archs(30)), key=budget.step)
     assert 0.7 * budget.seconds < needed(budget, arch) - FIXED - budget.sampled * PLANNING / 2 < budget.seconds
-    for shares in (SHARES, FOLDED_SHARES):
-        assert sum(shares.values()) == pytest.approx(1) and shares.keys() == SHARES.keys()
+    assert SHARES.keys() == FOLDED_SHARES.keys() and sum([*SHARES.values(), *FOLDED_SHARES.values()]) == pytest.approx(2)
 
 
 def test_the_needed_time_is_that_of_all_trainings_and_of_the_rest() -> None:
@@ -150,15 +151,20 @@ def test_recipes_are_not_compared_on_one_speaker(groups: int | None, minutes: fl
 def test_small_sets_of_samples_are_not_trained_for_ever() -> None:
     """Yet long enough: OSULeaf (200 samples) had 84 % after 4,800 steps, and 89 % after 20,000."""
     arch = archs(1)[0]
-    for samples in (200, 40):
-        assert Budget(36_000, 2, 1.0, samples, 16).final_epochs(arch) == MAX_FINAL_STEPS // (samples // 16)
+    assert all(Budget(36_000, 2, 1, count, 16).final_epochs(arch) == MAX_FINAL_STEPS // (count // 16) for count in (200, 40))
 
 
-def test_a_step_takes_longer_for_larger_networks_and_batches() -> None:
-    space = small_images()
-    small, large = (arch_of(space, choice(space), 10) for choice in (smallest, largest))
-    assert 0 < step_seconds(small, 16) < step_seconds(small, 64) < step_seconds(large, 64)
-    assert step_seconds(large, 128) < 2 * step_seconds(large, 64), "a part of the time does not depend on the samples"
+def first(space: spaces.SearchSpace, *size: float) -> Arch:
+    return spaces.plain_network(space, spaces.PlainSize(*size), 10, spaces.families_of(space)[0])
+
+
+def test_steps_are_predicted_as_measured_whatever_the_samples() -> None:
+    """Before, these ratios differed 1.8 times, and trainings took 1.26 times as long as predicted."""
+    grey, series = small_images((28,), 1), sensors(256, 3)
+    small = first(grey, 0.5), first(SPACE, 0.5), first(series, 0.5), first(spaces.keywords(), 0.5)
+    archs, batches = (*small, first(grey, 1.5, 2), first(series, 1.5, 2)), (16, 64, 16, 64, 64, 64)
+    ratios = [ms / step_seconds(*each) for *each, ms in zip(archs, batches, (7.66, 18, 5.63, 19, 68.2, 23.8), strict=True)]
+    assert max(ratios) < 1.4 * min(ratios)
 
 
 def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,16 +174,18 @@ def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: 
     assert 0.01 < factor < 100 and json.loads((tmp_path / FILE).read_text()) == {"factor": factor}
     (tmp_path / FILE).write_text('{"factor": 1.25}')
     assert machine_factor(one_worker) == 1.25
-    monkeypatch.setattr(budgets, "_measured_factor", lambda: 3.5)
+    monkeypatch.setattr(budgets, "_measured_factor", lambda: 1.73)
     for damaged in ("", "{", "[]", '{"factor": null}', '{"factor": -1}', '{"factor": NaN}', '{"factor": 1e4}'):
         (tmp_path / FILE).write_text(damaged)
-        assert machine_factor(one_worker) == 3.5
+        assert machine_factor(one_worker) == 1.728
 
 
-def test_the_slowdown_of_a_machine_is_the_mean_of_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(Workers, "each", lambda *_: [3.0, 2.0, 4.0])
-    assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 3)) == 3
+def test_the_slowdown_of_a_machine_is_the_rounded_mean_of_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements of one machine, with few and with 20 busy processes beside, give the same plans."""
+    for number, measured in enumerate(([0.561, 0.562], [0.606, 0.61], [0.5, 0.56], [0.56, 0.7], [0.7, 0.72])):
+        monkeypatch.setattr(budgets, "cache_folder", partial(tmp_path.joinpath, f"{number}"))
+        monkeypatch.setattr(Workers, "each", lambda *_, measured=measured: measured)
+        assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 2)) == (0.694 if number == 4 else 0.579)
 
 
 def test_of_repeated_measurements_the_fastest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +199,8 @@ def test_of_repeated_measurements_the_fastest_counts(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(budgets, "time", SimpleNamespace(process_time=lambda: next(clock)))
         return budgets._measured_factor()
 
-    assert factor(4, 2, 5, 3, 6, 8, 1, 9) == pytest.approx(1.5 * factor(*[1] * 2 * budgets.REPEATS))
+    predicted = sum(budgets.STEPS * step_seconds(first(space, 1), budgets.SAMPLES) for space in (SPACE, sensors(256, 3)))
+    assert factor(4, 2, 5, 3, 6, 8, 1, 9) == pytest.approx(3 / predicted)
 
 
 def test_a_search_plans_some_networks_in_a_short_time_and_not_too_many_in_a_long_time() -> None:

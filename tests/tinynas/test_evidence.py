@@ -35,7 +35,9 @@ from evidence_tables import at_equal_accuracy, chart, correlation
 from small_sets import kind_of
 
 from tinynas.arch import from_json, macs, to_json
+from tinynas.evolution import Evolution
 from tinynas.halving import save_data
+from tinynas.one_shot import SupernetBudget
 from tinynas.space import arch_of, largest, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation.intervals import student_t
@@ -305,11 +307,8 @@ def test_measurements_come_after_what_they_need_and_are_made_once() -> None:
 def test_limits_count_each_resource() -> None:
     limits = evidence.LIMITS
     arch = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 10)
-    flash, ram, ms = (
-        evidence_jobs.flash_of(arch),
-        evidence_jobs.ram_of(arch, "streamed"),
-        evidence_jobs.ms_of(arch, limits.ram),
-    )
+    flash, ram = evidence_jobs.flash_of(arch), evidence_jobs.ram_of(arch, "streamed")
+    ms = evidence_jobs.ms_of(arch, limits.ram)
     exact = limits._replace(ram=ram, flash=flash, macs=macs(arch))
     assert exact.fit(arch) and limits._replace(ms=ms).fit(arch) and evidence_jobs.ram_of(arch, "layers") > ram
     less = ({"ram": ram - 1}, {"flash": flash - 1}, {"macs": macs(arch) - 1}, {"ms": ms - 0.01}, {"engine": "layers"})
@@ -354,12 +353,17 @@ def test_a_run_records_and_resumes_and_does_not_repeat(tmp_path: Path) -> None:
         evidence.begin(tmp_path, replace(data, parts=data.parts + 1))
 
 
-def test_trained_networks_are_kept_and_trained_on_for_few_bits(tmp_path: Path) -> None:
+def test_a_supernet_is_searched_and_trained_networks_are_kept_and_trained_on_for_few_bits(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     rng = np.random.default_rng(0)
     labels, parts = np.arange(240) % 2, np.repeat([0, 1, 2], 80).astype(np.uint8)
     values = (rng.integers(-20, 20, (240, 12, 12, 3)) + 60 * (2 * labels - 1)[:, None, None, None]).astype(np.int8)
     save_data(Dataset("images", ("dark", "light"), values, labels, parts, {}), tmp_path / "data")
+    space = replace(evidence.IMAGES, sizes=((12, 12),), widths=(0.5,), joint=False, by_group=False)
+    own, evolution = tmp_path / "own", Evolution(4, 2, 2, 2, generations=1)
+    assert evidence_jobs.supernet(own, space, SupernetBudget(1, 1, evolution), 0) == {"epochs": 1}
+    found = evidence_jobs.searched(own, (space, space), evidence.LIMITS, evolution, 0)
+    assert from_json(found["arch"]).image == (12, 12, 3) and len(found["curve"]) == evolution.evaluations
     arch = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 2)
     record = evidence_jobs.trained(tmp_path, arch, 20, 0, evidence.LIMITS.ram)
     (file,) = (tmp_path / "trained").glob("*.json")

@@ -9,7 +9,6 @@ from tinynas.arch import blocks, layers, mobilenet_v2
 from tinynas.published.patches import (
     all_patched,
     bytes_by_patch,
-    largest_input,
     layer_bytes,
     macs,
     macs_by_patch,
@@ -94,9 +93,3 @@ def test_the_choice_of_the_thesis_needs_the_least_memory() -> None:
     within = [run for run in found if run.macs <= 1.13 * macs(NET)]
     assert min(within, key=lambda run: (run.ram, run.macs))[:3] == (PATCHED, 7, 171.5 * KIB)
     assert found[0] == (0, 0, 1372 * KIB, macs(NET))
-
-
-def test_the_largest_input_side_that_fits_a_limit() -> None:
-    side = largest_input(3, 16, 256 * KIB)
-    assert side == 117
-    assert layer_bytes(square(side, 3, 16, 3)) <= 256 * KIB < layer_bytes(square(side + 1, 3, 16, 3))

@@ -8,7 +8,6 @@ image are not counted. Source: J. Lin's thesis on tiny deep learning (MIT), chap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
 from typing import NamedTuple
 
 from tinyweave.ops.window import ChainLayer
@@ -108,8 +107,3 @@ def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
         for patch in sorted({-(-last.h_out // count) for count in range(2, last.h_out + 1)})
     ]
     return [Patched(*run, patched_bytes(layers, *run), patched_macs(layers, *run)) for run in ((0, 0), *cut)]
-
-
-def largest_input(c_in: int, c_out: int, ram: int) -> int:
-    """Return the side of the largest square input of a stride-1 layer that fits into `ram` bytes together with its output."""
-    return isqrt(ram // (c_in + c_out))
