@@ -193,6 +193,7 @@ def test_core_aten_computes_what_torch_does(case: str, litert: ModuleType) -> No
 @pytest.mark.parametrize(
     ("module", "message"),
     [
+        (nn.BatchNorm2d(3, track_running_stats=False), "it uses the statistics of the batch; call eval"),
         (
             Of(lambda m, x: sum(functional.max_pool2d_with_indices(x, 2))),
             "not the statistics of a norm or the positions of maxima",

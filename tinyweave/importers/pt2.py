@@ -450,7 +450,7 @@ def _computed(node: Node, constants: Mapping[str, Any], dtype: Any) -> Any:
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
     if node.op in CONSTANT:
         _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
-        with suppress(TypeError, ValueError), np.errstate(all="ignore"):  # torch also takes arguments that the function lacks
+        with suppress(TypeError, ValueError, IndexError), np.errstate(all="ignore"):  # torch takes more forms of arguments
             return np.asarray(CONSTANT[node.op](*args, **kwargs), STORED.get(dtype, np.float32))
     return computed(node.op, args, kwargs, MAX_ELEMENTS)
 
