@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,14 +63,18 @@ def computed(op: str, args: Any, kwargs: Mapping[str, Any], most: int) -> Any:
         if isinstance(value, str) and value.startswith("torch."):
             return getattr(torch, value.removeprefix("torch."))
         if isinstance(value, np.ndarray):
-            return torch.from_numpy(value if value.flags.writeable and min(value.strides, default=0) >= 0 else value.copy())
+            return torch.from_numpy(value if min(value.strides, default=0) >= 0 else value.copy())
         return value
 
     def to_array(value: Any) -> Any:
         return np.asarray((value.float() if value.dtype.is_floating_point else value).numpy())
 
     tree = torch.utils._pytree
-    function, (args, kwargs) = aten_op(op), tree.tree_map(from_array, (args, dict(kwargs)))
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # of arrays that are not to be written, such as an expanded one: no op here writes to them
+        function, (args, kwargs) = aten_op(op), tree.tree_map(from_array, (args, dict(kwargs)))
     try:
         with torch.no_grad(), FakeTensorMode() as fake:  # a damaged file may ask for any size, so shapes are computed first
             fakes = tree.tree_map_only(torch.Tensor, fake.from_tensor, (args, kwargs))
