@@ -357,8 +357,9 @@ def test_the_file_costs_no_arena_and_few_instructions(name: str, tmp_path: Path,
     assert after.instructions and before.instructions and after.stack and before.stack
     longest = max(len(stage.ops) for stage in small.stages)
     assert (after.instructions < before.instructions + 60 * len(small.variants)) == (longest <= 3)
-    # those of the `pair` take no stack while the kernel before runs, which needs the most
-    assert after.stack < before.stack + (80 if name == "pair" else 140 + 90 * (longest - 1 if longest <= 3 else 0))
+    # by GCC, those of the `pair` take no stack while the kernel before runs, which needs the most
+    is_apart = name == "pair" and shutil.which("arm-none-eabi-gcc")
+    assert after.stack < before.stack + (80 if is_apart else 140 + 90 * (longest - 1 if longest <= 3 else 0))
 
 
 def test_equal_arrays_of_two_layers_are_stored_twice() -> None:
