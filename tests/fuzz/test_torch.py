@@ -25,8 +25,10 @@ from fuzz.whole_way import whole_way
 from report.supported_ops import op_names
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tinyweave import ops
 from tinyweave.importers.aten.core import CORE
 from tinyweave.importers.torch import from_module
+from tinyweave.ir import CompileError
 from tinyweave.ops import SPECS
 
 pytestmark = [
@@ -114,37 +116,43 @@ def test_random_networks_in_core_aten_compute_the_same_as_torch(seed: int) -> No
         assert distances(*network(seed), transposes=None, core=True)[1] < CLOSE, seed
 
 
-class Constants(torch.nn.Module):
-    """Adds numbers to its input that are computed from a buffer, a parameter and new constants."""
+class Written(torch.nn.Module):
+    """Views of constants, or of computed maps (`of_maps`), which are written; the parts and views are the output."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, of_maps: bool) -> None:
         super().__init__()
-        self.seed = seed
+        self.seed, self.of_maps = seed, of_maps
         self.register_buffer("buffer", torch.linspace(-1, 2, 12).reshape(3, 4))
         self.weight = torch.nn.Parameter(torch.linspace(2, -1, 6).reshape(2, 3), requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rng = random.Random(self.seed)
-        parts = [self.buffer.clone(), torch.linspace(-2, 3, 12).reshape(3, 4), torch.zeros(2, 3), self.weight * 1]
-        for _ in range(rng.randint(4, 9)):
+        constants = [self.buffer.clone(), torch.linspace(-2, 3, 12).reshape(3, 4), torch.zeros(2, 3), self.weight * 1]
+        parts = [(x * 2).reshape(3, 4), x + 1] if self.of_maps else constants
+        for _ in range(rng.randint(3, 8)):
             part = rng.choice(parts)
             if rng.random() < 0.6:
                 parts.append(rng.choice(VIEWS if part.ndim else VIEWS[-5:])(part, rng))
             elif part.numel() and 0 not in part.stride():
                 rng.choice(WRITES)(part)
-        return x + torch.stack([part.sum() * (place + 1) for place, part in enumerate(parts)])
+        return torch.cat([x, *((part.reshape(1, -1) + x[:, :1]) * (place + 1) for place, part in enumerate(parts))], 1)
 
 
-def test_random_writes_to_constants_reach_all_that_reads_them(seeds: range) -> None:
-    compared = 0
+@pytest.mark.parametrize("of_maps", [False, True], ids=["constants", "maps"])
+def test_random_writes_reach_all_that_reads_them(of_maps: bool, seeds: range) -> None:
+    refused = 0
     for seed in seeds:
-        module, x = Constants(seed).eval(), torch.zeros(1, 1)
+        module, x = Written(seed, of_maps).eval(), torch.linspace(-1, 2, 12).reshape(1, 12)
         with torch.no_grad():
             expected = module(x)
-        if expected.abs().max() < 1e6 and np.ptp(expected.numpy()) > 1:
-            compared += 1
-            assert distances(module, x)[1] < CLOSE, seed
-    assert compared > len(seeds) / 2
+        try:
+            graph = from_module(module, x)
+        except CompileError:
+            refused += 1
+            continue
+        (found,) = ops.run(graph, {graph.inputs[0]: x.numpy()}).values()
+        assert np.allclose(found, expected.numpy(), 1e-4, 1e-4 * float(expected.abs().max())), seed
+    assert refused <= len(seeds) * 0.7 if of_maps else not refused
 
 
 def ops_of(seed: int) -> set[str]:

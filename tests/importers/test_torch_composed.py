@@ -44,6 +44,22 @@ def written(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return x.masked_fill(~mask, 0.0) + (offset - before).reshape(8)
 
 
+def expanded(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Write to a map that is read as an expanded one."""
+    y = x * 2
+    both = y.expand(2, 5, 4)
+    y.neg_()
+    return both.reshape(1, 10, 4)
+
+
+def filled(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Fill a map with a number, of which another view is read, and computed with."""
+    y = x * 2
+    flat = y.view(1, 20)
+    y.fill_(0.5)
+    return x + flat.view(1, 4, 5).transpose(1, 2).exp()
+
+
 def framed(x: torch.Tensor) -> torch.Tensor:
     """Write zeros to the first and the last sample; torch writes this without in-place ops, and its norm as another op."""
     y = x.clone()
@@ -82,6 +98,8 @@ CASES = {
     "steps-written": of(stepped, 1, 3, 6, 4),
     "constant-written": of(written, 1, 8),
     "written-after-a-norm": of(lambda m, x: framed(m.norm(x)), 1, 4, 8, norm=nn.BatchNorm1d(4)),
+    "expanded-then-written": of(expanded, 1, 5, 4),
+    "filled-as-a-whole": of(filled, 1, 5, 4),
     "grid-of-indices": of(lambda m, x: x[:, :, torch.tensor([[2], [0]]), torch.tensor([0, 3, 1])], 1, 3, 5, 4),
     "select-scatter": of(lambda m, x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), 1, 3, 5, 4),
     "mm-left": of(lambda m, x: torch.mm(torch.ones(3, 7).tril(), x[0]), 1, 7, 5),

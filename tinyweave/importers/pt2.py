@@ -276,7 +276,7 @@ def _with_numbers(node: Node, numbers: Mapping[str, Any]) -> Node:
     return replace(node, args=resolved(node.args, read), kwargs=resolved(node.kwargs, read)) if numbers.keys() & read else node
 
 
-LIKE: dict[str, tuple[float, ...]] = {"eq": (0.0,), "full_like": (), "ones_like": (1.0,), "zeros_like": (0.0,)}
+LIKE: dict[str, tuple[float, ...]] = {"eq": (0.0,), "fill": (), "full_like": (), "ones_like": (1.0,), "zeros_like": (0.0,)}
 
 
 def _is_full(call: Node) -> bool:

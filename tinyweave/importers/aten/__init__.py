@@ -155,6 +155,6 @@ OPS: dict[str, Function] = {
 }
 # ops whose output shares the memory of their first argument: an in-place op on one of them changes both
 VIEWS = frozenset(
-    "chunk contiguous detach dropout feature_dropout flatten getitem movedim permute reshape reshape_as select slice split "
-    "split_with_sizes squeeze to transpose unbind unflatten unfold unsqueeze view view_as".split()
+    "alias chunk contiguous detach dropout expand expand_as feature_dropout flatten getitem movedim permute reshape reshape_as "
+    "select slice split split_with_sizes squeeze to transpose unbind unflatten unfold unsqueeze view view_as".split()
 )
