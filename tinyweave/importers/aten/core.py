@@ -50,6 +50,7 @@ CORE: dict[str, Callable[..., Any]] = {
         lambda b, x, weight, bias, mean, var, *rest: norms.instance_norm(b, x, weight, bias, mean, var, False, *rest)
     ),
     "_softmax": lambda b, x, dim, _: axes.softmax(b, x, dim),
+    "_to_copy": axes.to,
     "convolution": convolution,
     "max_pool2d_with_indices": _with_statistics(spatial.max_pool),
     "native_group_norm": _with_statistics(
