@@ -71,9 +71,7 @@ def computed(op: str, args: Any, kwargs: Mapping[str, Any], most: int) -> Any:
 
     tree = torch.utils._pytree
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of arrays that are not to be written, such as an expanded one: no op here writes to them
+        warnings.simplefilter("ignore")  # of read-only arrays, such as an expanded one; none is written
         function, (args, kwargs) = aten_op(op), tree.tree_map(from_array, (args, dict(kwargs)))
     try:
         with torch.no_grad(), FakeTensorMode() as fake:  # a damaged file may ask for any size, so shapes are computed first
